@@ -81,7 +81,7 @@ manifests: ## Generate CRDs, the operator's ClusterRole and the webhook configur
 	  paths="{./controllers/...,./internal/...}" output:rbac:dir=config/rbac output:webhook:dir=config/webhook
 
 .PHONY: docs
-docs: ## Generate docs/reference from the CRDs and from the comments of reasons and codes
+docs: ## Generate docs/reference from the CRDs and comments, and the tables of measured figures from docs/figures
 	@go -C hack run ./docs
 
 .PHONY: fmt
@@ -136,6 +136,11 @@ cert-manager: ## Run the cert-manager integration tests with a real cert-manager
 bench: ## Benchmark Fettle against a naive controller and a raw client (BENCH_ARGS="-mode memory" for memory)
 	@mkdir -p $(LOGS)
 	KUBEBUILDER_ASSETS=$(call tool,kubernetes) go run ./test/bench $(BENCH_ARGS) | tee $(LOGS)/bench.log
+
+.PHONY: figures
+figures: ## Copy the records of measurements (dist/figures) into docs/figures and fill the tables of the docs
+	@cp -v dist/figures/*.json docs/figures/
+	@$(MAKE) docs
 
 .PHONY: scorecard
 scorecard: ## Run the suites basic and olm of operator-sdk's scorecard on the cluster

@@ -11,17 +11,11 @@ import (
 
 // block is one run of one contender.
 type block struct {
-	Round     int     `json:"round"`
-	Contender string  `json:"contender"`
-	Seconds   float64 `json:"seconds"` // from its start (backlog) or the first create (burst) until the last WebApp is Ready
-	Drain     float64 `json:"drainSeconds"`
-	Writes    int     `json:"writes"`
-	Events    int     `json:"events"`
-	LiveReads int     `json:"liveReads"`
-	CPU       float64 `json:"cpuSeconds"` // of the contender, from its start until the last WebApp is Ready
-	CPUAfter  float64 `json:"cpuSecondsSettled"`
-	ServerCPU float64 `json:"serverCPUSeconds"`
-	MaxRSS    float64 `json:"maxRSSMiB"`
+	contender string
+	seconds   float64 // from the first create until the last WebApp is Ready
+	writes    int
+	liveReads int
+	cpu       float64 // of the contender in seconds, from its start until it has settled
 }
 
 // block runs one contender on n new WebApps in a new namespace.
@@ -30,16 +24,7 @@ func (b *bench) block(ctx context.Context, c contender, n int) (result block, er
 	if err != nil {
 		return result, err
 	}
-	if b.options.load == loadBacklog {
-		if err := b.generate(ctx, namespace, n); err != nil {
-			return result, err
-		}
-	}
 	mark, err := b.audit.Mark(ctx)
-	if err != nil {
-		return result, err
-	}
-	serverBefore, err := serverUsage()
 	if err != nil {
 		return result, err
 	}
@@ -52,11 +37,7 @@ func (b *bench) block(ctx context.Context, c contender, n int) (result block, er
 		sent, auditErr := b.audit.Since(ctx, mark, audit.Filter{User: c.user})
 		return result, errors.Join(fmt.Errorf("%s: %w; it sent:\n%s", c.name, err, sent), auditErr, contending.stop())
 	}
-	serverAfter, err := serverUsage()
-	if err != nil {
-		return result, errors.Join(err, contending.stop())
-	}
-	result.Contender, result.ServerCPU = c.name, serverAfter-serverBefore
+	result.contender = c.name
 	if err := contending.stop(); err != nil {
 		return result, err
 	}
@@ -64,38 +45,29 @@ func (b *bench) block(ctx context.Context, c contender, n int) (result block, er
 	if err != nil {
 		return result, err
 	}
-	result.Writes, result.LiveReads, result.Events = requests.Writes(), requests.LiveReads(), requests.Of(audit.Event)
+	result.writes, result.liveReads = requests.Writes(), requests.LiveReads()
 	return result, errors.Join(b.check(ctx, namespace, n), b.clear(ctx, namespace))
 }
 
 // measure waits until all are Ready, and then for the following requests.
 func (b *bench) measure(ctx context.Context, namespace string, n int, contending *process) (result block, err error) {
-	started := contending.started
-	if b.options.load == loadBurst {
-		if err := b.probe(ctx, contending); err != nil {
-			return result, err
-		}
-		started = time.Now()
-		failed := make(chan error, 1)
-		go func() { failed <- b.generate(ctx, namespace, n) }()
-		defer func() { err = errors.Join(err, <-failed) }()
+	if err := b.probe(ctx, contending); err != nil {
+		return result, err
 	}
-	when, err := b.await(ctx, namespace, n, contending)
+	started := time.Now()
+	failed := make(chan error, 1)
+	go func() { failed <- b.generate(ctx, namespace, n) }()
+	defer func() { err = errors.Join(err, <-failed) }()
+	last, err := b.await(ctx, namespace, n, contending)
 	if err != nil {
+		return result, err
+	}
+	result.seconds = last.Sub(started).Seconds()
+	if err := sleep(ctx, b.options.settle); err != nil {
 		return result, err
 	}
 	used, err := contending.usage()
-	if err != nil {
-		return result, err
-	}
-	result.Seconds, result.Drain, result.CPU = when.last.Sub(started).Seconds(), when.last.Sub(when.first).Seconds(), used.cpu
-	select {
-	case <-ctx.Done():
-		return result, ctx.Err()
-	case <-time.After(b.options.settle):
-	}
-	used, err = contending.usage()
-	result.CPUAfter, result.MaxRSS = used.cpu, used.maxRSS
+	result.cpu = used.cpu
 	return result, err
 }
 
@@ -105,7 +77,7 @@ func (b *bench) probe(ctx context.Context, contending *process) error {
 	if err != nil {
 		return err
 	}
-	if err := b.admin.Create(ctx, b.webApp(namespace, 0)); err != nil {
+	if err := b.admin.Create(ctx, webApp(namespace, 0)); err != nil {
 		return err
 	}
 	if _, err := b.await(ctx, namespace, 1, contending); err != nil {

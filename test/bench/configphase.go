@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/fettle-dev/fettle/test/audit"
 )
 
 // phase changes some configurations, all at once or at a steady rate, and waits until their templates have changed.
@@ -19,9 +17,8 @@ func (r *changeRun) phase(ctx context.Context, which []int, version string, rate
 	before := r.templates.counts()
 	var mu sync.Mutex
 	accepted := map[int]time.Time{}
-	started := time.Now()
 	err = r.each(ctx, which, rate, func(ctx context.Context, i int) error {
-		if err := r.contender.change(ctx, r, i, version); err != nil {
+		if err := r.change(ctx, i, version); err != nil {
 			return err
 		}
 		mu.Lock()
@@ -35,12 +32,9 @@ func (r *changeRun) phase(ctx context.Context, which []int, version string, rate
 	if err := r.awaitTemplates(ctx, which, before, r.options.limit); err != nil {
 		return changes{}, err
 	}
-	result := r.templates.since(before, accepted, started)
+	result := r.templates.since(before, accepted)
 	requests, err := r.waitIdle(ctx, mark)
-	result.Writes, result.LiveReads, result.Events = requests.Writes(), requests.LiveReads(), requests.Of(audit.Event)
-	for i, count := range r.templates.counts() {
-		result.Templates += count - before[i]
-	}
+	result.writes, result.liveReads = requests.Writes(), requests.LiveReads()
 	return result, err
 }
 
@@ -115,6 +109,6 @@ func (c *changes) summarize(seconds []float64) {
 		return
 	}
 	slices.Sort(seconds)
-	c.Median, c.Max = median(seconds), seconds[len(seconds)-1]
-	c.P99 = seconds[min(len(seconds)*99/100, len(seconds)-1)]
+	c.median, c.max = median(seconds), seconds[len(seconds)-1]
+	c.p99 = seconds[min(len(seconds)*99/100, len(seconds)-1)]
 }

@@ -82,20 +82,19 @@ func (t *templates) counts() map[int]int {
 }
 
 // since compares the times of accepted changes with those of the first template changes after them.
-func (t *templates) since(before map[int]int, accepted map[int]time.Time, started time.Time) changes {
+func (t *templates) since(before map[int]int, accepted map[int]time.Time) changes {
 	t.mu.Lock()
 	changed := maps.Clone(t.changed)
 	t.mu.Unlock()
-	result := changes{Changes: len(accepted)}
+	result := changes{changes: len(accepted)}
 	var seconds []float64
 	for i, at := range accepted {
 		if len(changed[i]) <= before[i] {
-			result.Unanswered++
+			result.unanswered++
 			continue
 		}
 		seen := changed[i][before[i]]
 		seconds = append(seconds, max(0, seen.Sub(at).Seconds())) // the event may arrive before the response of the request
-		result.Total = max(result.Total, seen.Sub(started).Seconds())
 	}
 	result.summarize(seconds)
 	return result

@@ -27,8 +27,7 @@ const contendCommand = "contend"
 type contender struct {
 	name, about string
 	user        string
-	arguments   []string // of contendCommand, or of binary
-	binary      string   // path of another program; empty for this one
+	arguments   []string // of contendCommand
 }
 
 const (
@@ -42,12 +41,12 @@ func contenders(concurrency int) []contender {
 		return contender{name: name, about: about, user: naiveUser, arguments: append([]string{"naive"}, arguments...)}
 	}
 	return []contender{
-		{name: fettleName, about: "fettle manager, 5 workers, its own role", user: fettleUser, arguments: []string{"ours"}},
+		{name: fettleName, about: "Fettle, 5 workers", user: fettleUser, arguments: []string{"ours"}},
 		{
-			name: rawName, about: fmt.Sprintf("raw client, %d at once (best of %v)", concurrency, concurrencies),
+			name: rawName, about: fmt.Sprintf("raw client, %d requests at once, the fastest of %s", concurrency, strings.Trim(fmt.Sprint(concurrencies), "[]")),
 			user: rawUser, arguments: []string{"raw", "-workers", strconv.Itoa(concurrency)},
 		},
-		naiveContender("naive", "naive controller with default options, 1 worker", "-workers", "1"),
+		naiveContender("naive", "naive controller, 1 worker", "-workers", "1"),
 		naiveContender("naive-5", "naive controller, 5 workers", "-workers", "5"),
 		naiveContender("careful-5", "naive controller that compares before it writes, 5 workers", "-workers", "5", "-careful"),
 	}
@@ -55,14 +54,6 @@ func contenders(concurrency int) []contender {
 
 // concurrencies from which the raw client uses the fastest.
 var concurrencies = []int{1, 4, 8, 16, 32}
-
-func names() []string {
-	var all []string
-	for _, c := range contenders(1) {
-		all = append(all, c.name)
-	}
-	return all
-}
 
 // contend runs a contender. It uses KUBECONFIG and exits on SIGTERM.
 func contend(ctx context.Context, args []string) error {
@@ -103,9 +94,8 @@ func scheme() *runtime.Scheme {
 
 // usage is the resource usage of a process so far.
 type usage struct {
-	cpu    float64 // seconds, in user mode and in the kernel
-	rss    float64 // MiB, now
-	maxRSS float64 // MiB
+	cpu float64 // seconds, in user mode and in the kernel
+	rss float64 // MiB, now
 }
 
 // clockTick is the unit of times in /proc, the same on every Linux that Go runs on.
@@ -133,17 +123,15 @@ func usageOf(pid int) (usage, error) {
 	}
 	for line := range strings.Lines(string(status)) {
 		key, value, _ := strings.Cut(line, ":")
+		if key != "VmRSS" {
+			continue
+		}
 		kib, _, _ := strings.Cut(strings.TrimSpace(value), " ")
 		size, err := strconv.ParseFloat(kib, 64)
 		if err != nil {
-			continue // not a number
+			return usage{}, fmt.Errorf("/proc/%d/status: %w", pid, err)
 		}
-		switch key {
-		case "VmRSS":
-			u.rss = size / 1024
-		case "VmHWM":
-			u.maxRSS = size / 1024
-		}
+		u.rss = size / 1024
 	}
 	return u, nil
 }

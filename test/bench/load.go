@@ -14,22 +14,13 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
-)
-
-// Loads.
-const (
-	loadBacklog = "backlog"
-	loadBurst   = "burst"
 )
 
 // stallTimeout is the maximum time without another Ready WebApp.
@@ -38,16 +29,12 @@ const stallTimeout = time.Minute
 // generators is how many clients create the WebApps.
 const generators = 16
 
-func (b *bench) webApp(namespace string, i int) *appsv1.WebApp {
-	app := &appsv1.WebApp{
+// webApp has replicas 0, so only the requests of the controllers count, and no pods.
+func webApp(namespace string, i int) *appsv1.WebApp {
+	return &appsv1.WebApp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("app-%05d", i)},
 		Spec:       appsv1.WebAppSpec{Image: "nginx:1.25", Replicas: new(int32(0)), Port: 80},
 	}
-	if b.options.children == 4 {
-		app.Spec.Disruption = &appsv1.WebAppDisruption{MaxUnavailable: new(intstr.FromInt32(1))}
-		app.Spec.NetworkPolicy = &appsv1.WebAppNetworkPolicy{}
-	}
-	return app
 }
 
 // generate creates n WebApps as the user.
@@ -58,7 +45,7 @@ func (b *bench) generate(ctx context.Context, namespace string, n int) error {
 	for range generators {
 		workers.Go(func() {
 			for i := range next {
-				if err := b.admin.Create(ctx, b.webApp(namespace, i)); err != nil {
+				if err := b.admin.Create(ctx, webApp(namespace, i)); err != nil {
 					errs <- fmt.Errorf("create WebApp %d: %w", i, err)
 					return
 				}
@@ -77,16 +64,12 @@ func (b *bench) generate(ctx context.Context, namespace string, n int) error {
 	return nil
 }
 
-// readiness is when the WebApps of a namespace became Ready, according to watch events.
-type readiness struct{ first, last time.Time }
-
-// await returns when n WebApps of the namespace are Ready.
-func (b *bench) await(ctx context.Context, namespace string, n int, contending *process) (readiness, error) {
+// await returns when the last of n WebApps of the namespace became Ready, according to watch events.
+func (b *bench) await(ctx context.Context, namespace string, n int, contending *process) (last time.Time, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stalled := time.AfterFunc(stallTimeout, func() { cancel(fmt.Errorf("no other for %s (log: %s)", stallTimeout, contending.log)) })
 	defer stalled.Stop()
-	var when readiness
 	ready := map[string]bool{}
 	see := func(app *appsv1.WebApp) bool {
 		if ready[app.Name] || app.Status.ObservedGeneration != app.Generation || !meta.IsStatusConditionTrue(app.Status.Conditions, fettlev1.Ready) {
@@ -94,19 +77,16 @@ func (b *bench) await(ctx context.Context, namespace string, n int, contending *
 		}
 		ready[app.Name] = true
 		stalled.Reset(stallTimeout)
-		when.last = time.Now()
-		if when.first.IsZero() {
-			when.first = when.last
-		}
+		last = time.Now()
 		return len(ready) == n
 	}
 	for {
 		done, err := b.watch(ctx, namespace, contending, see)
 		if err != nil {
-			return when, fmt.Errorf("%d of %d WebApps are Ready: %w", len(ready), n, err)
+			return last, fmt.Errorf("%d of %d WebApps are Ready: %w", len(ready), n, err)
 		}
 		if done {
-			return when, nil
+			return last, nil
 		}
 	}
 }
@@ -147,16 +127,12 @@ func (b *bench) watch(ctx context.Context, namespace string, contending *process
 }
 
 // kinds of children, of which each WebApp has one.
-func (b *bench) kinds() []client.Object {
-	return []client.Object{
-		&k8sappsv1.Deployment{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
-	}[:b.options.children]
-}
+func kinds() []client.Object { return []client.Object{&k8sappsv1.Deployment{}, &corev1.Service{}} }
 
 // check rejects a block whose contender omitted a child, or wrote other children than earlier contenders.
 func (b *bench) check(ctx context.Context, namespace string, n int) error {
 	var written strings.Builder
-	for _, kind := range b.kinds() {
+	for _, kind := range kinds() {
 		list := &unstructured.UnstructuredList{}
 		gvk, err := b.admin.GroupVersionKindFor(kind)
 		if err != nil {
@@ -190,7 +166,7 @@ func (b *bench) check(ctx context.Context, namespace string, n int) error {
 // clear deletes the objects of a block, because no garbage collector runs here.
 func (b *bench) clear(ctx context.Context, namespace string) error {
 	var errs []error
-	for _, kind := range append(b.kinds(), &appsv1.WebApp{}) {
+	for _, kind := range append(kinds(), &appsv1.WebApp{}) {
 		errs = append(errs, b.admin.DeleteAllOf(ctx, kind, client.InNamespace(namespace)))
 	}
 	return errors.Join(errs...)

@@ -1,19 +1,19 @@
 // Command bench measures how fast, and with how many requests, Fettle creates the children of WebApps. It compares Fettle with controllers
-// that do the same: a naive one, and a raw client that sends only the necessary writes. It starts its own etcd (with fsync) and
-// kube-apiserver (with audit log), and a fake Deployment controller, which only Fettle waits for. It runs the contenders one after another
-// in random order, round by round, and reports ratios within a run. A figure without a comparison mostly measures the machine.
+// that do the same: a naive one, a naive one that compares before it writes, and a raw client that sends only the necessary writes. It
+// starts its own etcd (with fsync) and kube-apiserver (with audit log), and a fake Deployment controller, which only Fettle waits for. It
+// runs the contenders one after another in random order, round by round, and reports ratios within a run. A figure without a comparison
+// mostly measures the machine. Each mode writes a record for `make figures`.
 //
 //	make bench
-//	go run ./test/bench -n 1000 -rounds 5 -load burst
-//	go run ./test/bench -mode memory
-//	go run ./test/bench -mode config [-peer RELOADER]
-//	go run ./test/bench -mode postgres-memory
-//	KUBECONFIG=... go run ./test/bench -mode pgbench -rounds 3
+//	make bench BENCH_ARGS="-mode memory"
+//	make bench BENCH_ARGS="-mode config"
+//	make bench BENCH_ARGS="-mode postgres-memory"
+//	KUBECONFIG=... make bench BENCH_ARGS="-mode pgbench -rounds 3"
 //
 // With -mode postgres it measures the failover of a PostgreSQL on the local cluster of `NODES=3 make up`, with Fettle installed, as root.
 // See package failover.
 //
-//	go run ./test/bench -mode postgres -runs 10 -operator both
+//	make bench BENCH_ARGS="-mode postgres -runs 10 -operator both"
 package main
 
 import (
@@ -37,24 +37,29 @@ import (
 )
 
 type options struct {
-	n          int
-	rounds     int
-	warmUp     int
-	children   int
-	load       string
-	mode       string
-	contenders string
-	settle     time.Duration
-	idle       time.Duration
-	seed       uint64
-	singles    int
-	rate       float64
-	limit      time.Duration
-	peer       string
-	out        string
-	pgbench    pgbenchOptions
-	databases  int
-	postgres   failover.Options
+	n         int
+	rounds    int
+	warmUp    int
+	mode      string
+	settle    time.Duration
+	idle      time.Duration
+	seed      uint64
+	singles   int
+	rate      float64
+	limit     time.Duration
+	out       string
+	args      []string // of the command
+	pgFolder  string
+	databases int
+	postgres  failover.Options
+}
+
+// command repeats the measurement.
+func (o options) command() string {
+	if len(o.args) == 0 {
+		return "make bench"
+	}
+	return `make bench BENCH_ARGS="` + strings.Join(o.args, " ") + `"`
 }
 
 // Modes.
@@ -114,29 +119,25 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.n, "n", 1000, "number of WebApps in each block")
 	flags.IntVar(&o.rounds, "rounds", 5, "number of rounds; each has a block of every contender, in random order")
 	flags.IntVar(&o.warmUp, "warm-up", 100, "number of WebApps in the blocks before the first round, which are not counted")
-	flags.IntVar(&o.children, "children", 2, "children of a WebApp: 2 (Deployment, Service) or 4 (and PodDisruptionBudget, NetworkPolicy)")
-	flags.StringVar(&o.load, "load", loadBacklog,
-		"backlog: the WebApps exist before the contender starts, and its start counts; burst: they are created while it runs")
 	flags.StringVar(&o.mode, "mode", modeCompare, "compare; memory: the manager's memory with n WebApps, and what it sends when idle and "+
 		"after a restart; config: the time from a change of each of n AppConfigs until the Deployment that uses it restarts; "+
 		"pgbench: an instance on the cluster of KUBECONFIG beside a bare server; postgres: the time without an acknowledged row "+
 		"during a fault of the primary of a PostgreSQL on the local cluster")
-	flags.StringVar(&o.contenders, "contenders", strings.Join(names(), ","), "contenders to compare")
 	flags.DurationVar(&o.settle, "settle", 4*time.Second, "how long to count requests after the last WebApp is Ready")
-	flags.DurationVar(&o.idle, "idle", time.Minute, "how long to watch the idle manager, with -mode memory and config")
+	flags.DurationVar(&o.idle, "idle", time.Minute, "how long to watch the idle manager, with -mode memory and postgres-memory")
 	flags.IntVar(&o.singles, "singles", 200, "number of AppConfigs that are changed one by one, with -mode config")
 	flags.Float64Var(&o.rate, "rate", 10, "number of changes per second")
 	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "how long to wait for the rollouts, with -mode config")
-	flags.StringVar(&o.peer, "peer", "", "path of a program that supports the annotations of stakater/Reloader, to compare with, with -mode config")
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64(), "seed of the order of the blocks")
-	flags.StringVar(&o.out, "out", "dist/bench", "folder for the results and the contenders' logs")
-	o.pgbench.register(flags)
+	flags.StringVar(&o.out, "out", "dist/figures", "folder for the record; logs are in its folder logs")
+	flags.StringVar(&o.pgFolder, "pg-folder", os.TempDir(), "data folder of the bare servers, on the filesystem of the instance's volume, with -mode pgbench")
 	flags.IntVar(&o.databases, "databases", 50, "number of PostgreSQLs of three instances each, with -mode postgres-memory")
 	o.postgresFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	o.postgres.Folder = o.out
+	o.postgres.Folder, o.args = o.out, args
+	o.postgres.Command = o.command()
 	if err := o.validate(); err != nil {
 		return o, err
 	}
@@ -146,7 +147,7 @@ func parse(args []string) (options, error) {
 // postgresFlags adds the flags of -mode postgres.
 func (o *options) postgresFlags(flags *flag.FlagSet) {
 	p := &o.postgres
-	p.Log, p.Report = os.Stderr, os.Stdout
+	p.Log = os.Stderr
 	flags.IntVar(&p.Runs, "runs", 10, "how often each row is measured, with -mode postgres")
 	flags.Func("rows", "rows, and how often, such as kill=25,node, with -mode postgres: of "+strings.Join(failover.Rows(), ","), func(value string) error {
 		p.Rows = strings.Split(value, ",")
@@ -161,22 +162,11 @@ func (o *options) postgresFlags(flags *flag.FlagSet) {
 // validate reports all invalid flags.
 func (o options) validate() error {
 	var errs []error
-	if o.children != 2 && o.children != 4 {
-		errs = append(errs, fmt.Errorf("-children=%d: must be 2 or 4", o.children))
-	}
-	if loads := []string{loadBacklog, loadBurst}; !slices.Contains(loads, o.load) {
-		errs = append(errs, fmt.Errorf("-load=%s: must be one of %v", o.load, loads))
-	}
 	if modes := []string{modeCompare, modeMemory, modeConfig, modePgbench, modePgMemory, modePostgres}; !slices.Contains(modes, o.mode) {
 		errs = append(errs, fmt.Errorf("-mode=%s: must be one of %v", o.mode, modes))
 	}
 	if min(o.n, o.rounds, o.warmUp, o.singles, o.databases) < 1 || o.rate <= 0 {
 		errs = append(errs, errors.New("-n, -rounds, -warm-up, -singles, -databases and -rate must be positive"))
 	}
-	for name := range strings.SplitSeq(o.contenders, ",") {
-		if !slices.Contains(names(), name) {
-			errs = append(errs, fmt.Errorf("-contenders=%s: there is no %q, only %s", o.contenders, name, strings.Join(names(), ", ")))
-		}
-	}
-	return errors.Join(append(errs, o.pgbench.validate())...)
+	return errors.Join(errs...)
 }

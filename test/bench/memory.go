@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/fettle-dev/fettle/test/audit"
@@ -13,33 +12,27 @@ import (
 // settleTime is the idle time of a manager before a measurement.
 const settleTime = 15 * time.Second
 
-// memoryResult is the resource usage of one idle contender.
+// memoryResult is the resource usage of one idle contender: resident memory in MiB, and requests.
 type memoryResult struct {
-	Contender       string  `json:"contender"`
-	Empty           float64 `json:"emptyRSSMiB"`
-	Converged       float64 `json:"convergedRSSMiB"` // with n WebApps, after the idle time
-	ConvergedMax    float64 `json:"convergedMaxRSSMiB"`
-	Restarted       float64 `json:"restartedRSSMiB"`
-	RestartedMax    float64 `json:"restartedMaxRSSMiB"`
-	PerWebApp       float64 `json:"restartedKiBPerWebApp"`
-	IdleWrites      int     `json:"idleWrites"`
-	IdleLiveReads   int     `json:"idleLiveReads"`
-	RestartWrites   int     `json:"restartWrites"`
-	RestartReads    int     `json:"restartLiveReads"`
-	RestartFirstCPU float64 `json:"restartCPUSeconds"`
+	empty, converged, restarted                            float64
+	idleWrites, idleLiveReads, restartWrites, restartReads int
 }
 
-type memoryResults struct {
-	Machine  machine        `json:"machine"`
-	N        int            `json:"webApps"`
-	Children int            `json:"children"`
-	Idle     string         `json:"idle"`
-	Results  []memoryResult `json:"results"`
+// memoryColumns are the columns of a record of memory, and cells a row of it.
+var memoryColumns = []string{"Manager", "Empty", "With all objects", "After a restart", "Idle: writes, live reads", "After a restart: writes, live reads"}
+
+func (r memoryResult) cells(name string) []string {
+	mib := func(size float64) string { return fmt.Sprintf("%.0f MiB", size) }
+	pair := func(writes, reads int) string { return fmt.Sprintf("%d, %d", writes, reads) }
+	return []string{
+		name, mib(r.empty), mib(r.converged), mib(r.restarted), pair(r.idleWrites, r.idleLiveReads), pair(r.restartWrites, r.restartReads),
+	}
 }
 
 // memory measures Fettle and the naive controller, one after another.
 func (b *bench) memory(ctx context.Context) error {
-	all := memoryResults{N: b.options.n, Children: b.options.children, Idle: b.options.idle.String()}
+	r := b.record(fmt.Sprintf("%d WebApps with replicas 0 and their %d children each. Idle and restart: %s each.", b.options.n, len(kinds()), b.options.idle))
+	r.Columns = memoryColumns
 	for _, c := range contenders(1) {
 		if c.name != fettleName && c.name != "naive-5" {
 			continue
@@ -48,22 +41,12 @@ func (b *bench) memory(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		all.Results = append(all.Results, result)
-		fmt.Printf("%s: %.0f MiB empty; with %d WebApps and %d children each %.0f MiB after %s idle (at most %.0f), "+
-			"after a restart %.0f (at most %.0f), which is %.1f KiB per WebApp\n", c.name, result.Empty, b.options.n, b.options.children,
-			result.Converged, b.options.idle, result.ConvergedMax, result.Restarted, result.RestartedMax, result.PerWebApp)
-		fmt.Printf("  idle for %s: %d writes, %d live reads; from a restart until %s later: %d writes, %d live reads, %.1f CPU-s\n",
-			b.options.idle, result.IdleWrites, result.IdleLiveReads, b.options.idle, result.RestartWrites, result.RestartReads, result.RestartFirstCPU)
+		r.Add(result.cells(c.about)...)
 	}
-	b.machine.LoadAfter = load()
-	all.Machine = b.machine
-	path := filepath.Join(b.options.out, fmt.Sprintf("memory-%d-%d.json", all.N, all.Children))
-	fmt.Println("All figures:", path)
-	return writeJSON(path, all)
+	return b.write(r, modeMemory)
 }
 
 func (b *bench) memoryOf(ctx context.Context, c contender) (result memoryResult, err error) {
-	result.Contender = c.name
 	first, err := b.start(c)
 	if err != nil {
 		return result, err
@@ -84,7 +67,6 @@ func (b *bench) memoryOf(ctx context.Context, c contender) (result memoryResult,
 		return result, err
 	}
 	err = b.restarted(ctx, &result, c, second, mark)
-	result.PerWebApp = (result.Restarted - result.Empty) * 1024 / float64(b.options.n)
 	return result, errors.Join(err, second.stop(), b.clear(ctx, namespace))
 }
 
@@ -104,7 +86,7 @@ func (b *bench) fill(ctx context.Context, result *memoryResult, p *process) (str
 	if err != nil {
 		return "", err
 	}
-	result.Empty = used.rss
+	result.empty = used.rss
 	if err := b.generate(ctx, namespace, b.options.n); err != nil {
 		return "", err
 	}
@@ -127,9 +109,9 @@ func (b *bench) idle(ctx context.Context, result *memoryResult, c contender, p *
 	if err != nil {
 		return err
 	}
-	result.IdleWrites, result.IdleLiveReads = requests.Writes(), requests.LiveReads()
+	result.idleWrites, result.idleLiveReads = requests.Writes(), requests.LiveReads()
 	used, err := p.usage()
-	result.Converged, result.ConvergedMax = used.rss, used.maxRSS
+	result.converged = used.rss
 	return err
 }
 
@@ -142,10 +124,10 @@ func (b *bench) restarted(ctx context.Context, result *memoryResult, c contender
 	if err != nil {
 		return err
 	}
-	result.RestartWrites, result.RestartReads = requests.Writes(), requests.LiveReads()
+	result.restartWrites, result.restartReads = requests.Writes(), requests.LiveReads()
 	used, err := p.usage()
-	result.Restarted, result.RestartedMax, result.RestartFirstCPU = used.rss, used.maxRSS, used.cpu
-	if result.RestartWrites > 0 || result.RestartReads > 0 {
+	result.restarted = used.rss
+	if result.restartWrites > 0 || result.restartReads > 0 {
 		b.logf("after a restart %s sent:\n%s", c.name, requests)
 	}
 	return err

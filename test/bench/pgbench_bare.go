@@ -34,7 +34,7 @@ type bareServer struct {
 }
 
 // newBareServer creates and starts it. The result must be removed, also after an error.
-func newBareServer(ctx context.Context, o pgbenchOptions, like *pgInstance, where place) (*bareServer, error) {
+func newBareServer(ctx context.Context, folder string, like *pgInstance, where place) (*bareServer, error) {
 	b := &bareServer{place: where, password: rand.Text(), ended: make(chan struct{})}
 	var err error
 	if b.settings, err = like.targets()[0].settings(ctx, writtenSettings); err != nil {
@@ -43,18 +43,18 @@ func newBareServer(ctx context.Context, o pgbenchOptions, like *pgInstance, wher
 	if b.credential, err = unprivileged(); err != nil {
 		return b, err
 	}
-	if b.folder, err = os.MkdirTemp(o.folder, "fettle-pgbench-"); err != nil {
+	if b.folder, err = os.MkdirTemp(folder, "fettle-pgbench-"); err != nil {
 		return b, err
 	}
 	if b.port, err = freePort(ctx); err != nil {
 		return b, err
 	}
 	for _, step := range []func() error{
-		func() error { return b.initialize(ctx, o, like) },
+		func() error { return b.initialize(ctx, like) },
 		func() error { return b.configure(like) },
-		func() error { return b.start(o) },
+		func() error { return b.start() },
 		func() error { return b.prepare(ctx) },
-		func() error { return b.share(o, like) },
+		func() error { return b.share(like) },
 	} {
 		if err := step(); err != nil {
 			return b, fmt.Errorf("bare server: %w", err)
@@ -90,7 +90,7 @@ func freePort(ctx context.Context) (string, error) {
 func (b *bareServer) data() string { return filepath.Join(b.folder, "data") }
 
 // initialize creates the data directory with the options of the instance's.
-func (b *bareServer) initialize(ctx context.Context, o pgbenchOptions, like *pgInstance) error {
+func (b *bareServer) initialize(ctx context.Context, like *pgInstance) error {
 	secret := filepath.Join(b.folder, "password")
 	if err := os.WriteFile(secret, []byte(b.password), 0o600); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (b *bareServer) initialize(ctx context.Context, o pgbenchOptions, like *pgI
 	if like.facts["data_checksums"] == "on" {
 		arguments = append(arguments, "--data-checksums")
 	}
-	command := exec.CommandContext(ctx, filepath.Join(o.binaries, "initdb"), arguments...)
+	command := exec.CommandContext(ctx, filepath.Join(pgBinaries, "initdb"), arguments...)
 	command.Dir, command.SysProcAttr = b.folder, &syscall.SysProcAttr{Credential: b.credential}
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, output)
@@ -151,13 +151,13 @@ func (b *bareServer) chown(paths ...string) error {
 	return nil
 }
 
-func (b *bareServer) start(o pgbenchOptions) error {
+func (b *bareServer) start() error {
 	log, err := os.Create(filepath.Join(b.folder, "log"))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }() // the process has it open too
-	b.process = exec.Command(filepath.Join(o.binaries, "postgres"), "-D", b.data())
+	b.process = exec.Command(filepath.Join(pgBinaries, "postgres"), "-D", b.data())
 	b.process.Dir, b.process.SysProcAttr = b.folder, &syscall.SysProcAttr{Credential: b.credential, Pdeathsig: syscall.SIGQUIT}
 	b.process.Stdout, b.process.Stderr = log, log
 	if err := b.place.run(b.process, b.ended); err != nil {
@@ -202,16 +202,12 @@ func (b *bareServer) prepare(ctx context.Context) error {
 	return nil
 }
 
-func (b *bareServer) targets() []pgTarget {
-	t := pgTarget{host: b.place.address, port: b.port, password: b.password}
-	plain, encrypted := t, t
-	plain.name, plain.about = targetBare, "the bare server without TLS"
-	encrypted.name, encrypted.about, encrypted.tls = targetBareTLS, "the bare server", true
+func (b *bareServer) target() pgTarget {
+	t := pgTarget{name: targetBare, about: "a bare `postgres` on the node, by the loopback", host: b.place.address, port: b.port, password: b.password}
 	if b.place.network != "" {
-		encrypted.name, encrypted.about = targetBarePod, "the bare server in the pod's network"
-		return []pgTarget{encrypted}
+		t.name, t.about = targetBarePod, "a bare `postgres` in the network of that pod"
 	}
-	return []pgTarget{plain, encrypted}
+	return t
 }
 
 // remove stops the server and removes its data.

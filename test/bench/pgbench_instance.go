@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"syscall"
 	"time"
 
@@ -41,18 +40,10 @@ type pgInstance struct {
 const instanceReady = 5 * time.Minute
 
 // newPgInstance creates it in its own namespace. The result must be removed, also after an error.
-func newPgInstance(ctx context.Context, config *rest.Config, o pgbenchOptions) (*pgInstance, error) {
+func newPgInstance(ctx context.Context, config *rest.Config) (*pgInstance, error) {
 	c, err := client.New(config, client.Options{Scheme: scheme()})
 	if err != nil {
 		return nil, err
-	}
-	storage, err := resource.ParseQuantity(o.storage)
-	if err != nil {
-		return nil, fmt.Errorf("-pg-storage=%s: %w", o.storage, err)
-	}
-	cpu, err := resource.ParseQuantity(o.requests)
-	if err != nil {
-		return nil, fmt.Errorf("-pg-cpu=%s: %w", o.requests, err)
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "pgbench-"}}
 	if err := c.Create(ctx, namespace); err != nil {
@@ -61,8 +52,8 @@ func newPgInstance(ctx context.Context, config *rest.Config, o pgbenchOptions) (
 	in := &pgInstance{client: c, pg: &databasev1alpha1.PostgreSQL{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "bench"},
 		Spec: databasev1alpha1.PostgreSQLSpec{
-			Version: o.version, Storage: storage, Replicas: new(int32(1)), DeletionPolicy: databasev1alpha1.DeletionDelete,
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: cpu}},
+			Version: pgVersion, Storage: resource.MustParse(pgStorage), Replicas: new(int32(1)), DeletionPolicy: databasev1alpha1.DeletionDelete,
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(pgCPU)}},
 			Roles: []databasev1alpha1.PostgreSQLRole{{
 				Name: pgRole, InRoles: []databasev1alpha1.ParentRole{"pg_checkpoint", "pg_read_all_settings"},
 			}},
@@ -147,10 +138,10 @@ func (in *pgInstance) readSettings(ctx context.Context) error {
 }
 
 func (in *pgInstance) targets() []pgTarget {
-	t := pgTarget{port: "5432", password: in.password, tls: true}
+	t := pgTarget{port: "5432", password: in.password}
 	service, pod := t, t
-	service.name, service.about, service.host = targetService, "Fettle's instance through its Service", in.service
-	pod.name, pod.about, pod.host = targetPod, "Fettle's instance at its pod's address", in.pod
+	service.name, service.about, service.host = targetService, "an instance of Fettle through its Service", in.service
+	pod.name, pod.about, pod.host = targetPod, "the same at its pod's address", in.pod
 	return []pgTarget{service, pod}
 }
 
@@ -159,22 +150,14 @@ func (in *pgInstance) remove(ctx context.Context) error {
 	return client.IgnoreNotFound(in.client.Delete(ctx, namespace))
 }
 
-// sameFilesystem describes the filesystem of both servers' data. It returns an error if they are known to be on different ones.
-func sameFilesystem(volume, folder string) (string, error) {
+// sameFilesystem returns an error unless the data of both servers is on the same filesystem.
+func sameFilesystem(volume, folder string) error {
 	var a, b syscall.Statfs_t
-	if err := syscall.Statfs(folder, &b); err != nil {
-		return "", fmt.Errorf("filesystem of %s: %w", folder, err)
-	}
-	if volume == "" {
-		return "on another machine, so the filesystems cannot be compared", nil
-	}
-	if err := syscall.Statfs(volume, &a); errors.Is(err, fs.ErrNotExist) {
-		return "on another machine, so the filesystems cannot be compared", nil
-	} else if err != nil {
-		return "", fmt.Errorf("filesystem of %s: %w", volume, err)
+	if err := errors.Join(syscall.Statfs(volume, &a), syscall.Statfs(folder, &b)); err != nil {
+		return fmt.Errorf("filesystem of %q and %s: %w", volume, folder, err)
 	}
 	if a.Fsid != b.Fsid {
-		return "", fmt.Errorf("the instance's volume %s and the bare server's data in %s are on different filesystems: choose another -pg-folder", volume, folder)
+		return fmt.Errorf("the instance's volume %s and the bare server's data in %s are on different filesystems: choose another -pg-folder", volume, folder)
 	}
-	return "both on the same filesystem", nil
+	return nil
 }

@@ -23,21 +23,13 @@ type place struct {
 	network string
 }
 
-// places returns the places that the targets need.
-func (o pgbenchOptions) places(in *pgInstance) ([]place, error) {
-	targets := strings.Split(o.targets, ",")
-	var out []place
-	if slices.Contains(targets, targetBarePod) {
-		server, err := in.process()
-		if err != nil {
-			return nil, fmt.Errorf("-pg-targets=%s needs the pod on this machine: %w", targetBarePod, err)
-		}
-		out = append(out, place{address: in.pod, network: fmt.Sprintf("/proc/%d/ns/net", server.PID)})
+// places returns the places of the bare servers.
+func places(in *pgInstance) ([]place, error) {
+	server, err := in.process()
+	if err != nil {
+		return nil, fmt.Errorf("-mode pgbench needs the pod on this machine: %w", err)
 	}
-	if slices.Contains(targets, targetBareTLS) || slices.Contains(targets, targetBare) {
-		out = append(out, place{address: "127.0.0.1"})
-	}
-	return out, nil
+	return []place{{address: in.pod, network: fmt.Sprintf("/proc/%d/ns/net", server.PID)}, {address: "127.0.0.1"}}, nil
 }
 
 // process returns the first process of the instance's PostgreSQL.
@@ -90,12 +82,9 @@ func (p place) enter() error {
 
 // share moves the server into a cgroup beside that of the instance's container, with the same weight. The instance is idle while pgbench
 // runs against the server, so each has the pod's CPU share alone.
-func (b *bareServer) share(o pgbenchOptions, like *pgInstance) error {
-	if !o.share {
-		return nil
-	}
+func (b *bareServer) share(like *pgInstance) error {
 	if err := b.enterGroup(like); err != nil {
-		return fmt.Errorf("set the pod's CPU share (needs root on the pod's machine; -pg-share=false skips it): %w", err)
+		return fmt.Errorf("set the pod's CPU share (needs root on the pod's machine): %w", err)
 	}
 	return nil
 }

@@ -15,40 +15,30 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// pgRun is one run of pgbench.
-type pgRun struct {
-	TPS     float64 `json:"tps"` // without the time to connect
-	Latency float64 `json:"latencyMilliseconds"`
-	Failed  int     `json:"failed"`
-	Load    string  `json:"load"`
-}
-
 // fill creates and fills pgbench's tables.
-func (t *pgTarget) fill(ctx context.Context, o pgbenchOptions) error {
-	_, err := t.pgbench(ctx, o, "--initialize", "--quiet", "--scale="+strconv.Itoa(o.scale))
+func (t *pgTarget) fill(ctx context.Context) error {
+	_, err := t.pgbench(ctx, "--initialize", "--quiet", "--scale="+strconv.Itoa(pgScale))
 	return err
 }
 
 // run starts from a checkpoint, so each run starts with the same amount of WAL.
-func (t *pgTarget) run(ctx context.Context, o pgbenchOptions) (pgRun, error) {
+func (t *pgTarget) run(ctx context.Context) (float64, error) {
 	err := t.withConn(ctx, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "CHECKPOINT")
 		return err
 	})
 	if err != nil {
-		return pgRun{}, err
+		return 0, err
 	}
-	output, err := t.pgbench(ctx, o, "--client="+strconv.Itoa(o.clients), "--jobs=2", "--time="+strconv.Itoa(int(o.each.Seconds())))
+	output, err := t.pgbench(ctx, "--client="+strconv.Itoa(pgClients), "--jobs=2", "--time="+strconv.Itoa(int(pgEach.Seconds())))
 	if err != nil {
-		return pgRun{}, err
+		return 0, err
 	}
-	run, err := parsePgbench(output)
-	run.Load = load()
-	return run, err
+	return parsePgbench(output)
 }
 
-func (t *pgTarget) pgbench(ctx context.Context, o pgbenchOptions, arguments ...string) (string, error) {
-	command := exec.CommandContext(ctx, filepath.Join(o.binaries, "pgbench"), append(arguments, t.dsn())...)
+func (t *pgTarget) pgbench(ctx context.Context, arguments ...string) (string, error) {
+	command := exec.CommandContext(ctx, filepath.Join(pgBinaries, "pgbench"), append(arguments, t.dsn())...)
 	command.Env = append(os.Environ(), "PGPASSWORD="+t.password)
 	output, err := command.CombinedOutput()
 	if err != nil {
@@ -57,32 +47,15 @@ func (t *pgTarget) pgbench(ctx context.Context, o pgbenchOptions, arguments ...s
 	return string(output), nil
 }
 
-var (
-	tpsLine     = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connection time\)$`)
-	latencyLine = regexp.MustCompile(`(?m)^latency average = ([0-9.]+) ms$`)
-	failedLine  = regexp.MustCompile(`(?m)^number of failed transactions: ([0-9]+) `)
-)
+var tpsLine = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connection time\)$`)
 
-// parsePgbench parses the summary of pgbench.
-func parsePgbench(output string) (run pgRun, err error) {
-	for _, field := range []struct {
-		line *regexp.Regexp
-		to   *float64
-	}{{tpsLine, &run.TPS}, {latencyLine, &run.Latency}} {
-		found := field.line.FindStringSubmatch(output)
-		if found == nil {
-			return run, fmt.Errorf("pgbench's output has no line %s:\n%s", field.line, output)
-		}
-		if *field.to, err = strconv.ParseFloat(found[1], 64); err != nil {
-			return run, fmt.Errorf("pgbench's output %q: %w", found[0], err)
-		}
+// parsePgbench returns the transactions per second, without the time to connect.
+func parsePgbench(output string) (float64, error) {
+	found := tpsLine.FindStringSubmatch(output)
+	if found == nil {
+		return 0, fmt.Errorf("pgbench's output has no line %s:\n%s", tpsLine, output)
 	}
-	if found := failedLine.FindStringSubmatch(output); found != nil { // from version 15 on
-		if run.Failed, err = strconv.Atoi(found[1]); err != nil {
-			return run, fmt.Errorf("pgbench's output %q: %w", found[0], err)
-		}
-	}
-	return run, nil
+	return strconv.ParseFloat(found[1], 64)
 }
 
 // withConn opens a session, which ends with f.
@@ -103,18 +76,18 @@ func (t *pgTarget) withConn(ctx context.Context, f func(*pgx.Conn) error) error 
 	return nil
 }
 
-// places are settings with the address and the name of a server; all others must be equal.
-var places = []string{
+// ownSettings are settings with the address and the name of a server; all others must be equal.
+var ownSettings = []string{
 	"archive_command", "cluster_name", "config_file", "data_directory", "external_pid_file", "hba_file", "ident_file", "listen_addresses", "port",
 	"primary_conninfo", "ssl_ca_file", "ssl_cert_file", "ssl_crl_dir", "ssl_crl_file", "ssl_key_file", "unix_socket_directories", "unix_socket_group",
 	"unix_socket_permissions", "application_name", "log_line_prefix",
 }
 
-// settings returns all settings of the server by name, except places.
+// settings returns all settings of the server by name, except its ownSettings.
 func (t *pgTarget) settings(ctx context.Context, query string) (map[string]string, error) {
 	all := map[string]string{}
 	err := t.withConn(ctx, func(conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, query, places)
+		rows, err := conn.Query(ctx, query, ownSettings)
 		if err != nil {
 			return err
 		}

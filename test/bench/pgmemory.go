@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,17 +31,6 @@ const (
 	renewEvery = 2 * time.Second
 )
 
-// pgMemoryResults are the results of -mode postgres-memory.
-type pgMemoryResults struct {
-	Machine machine `json:"machine"`
-	memoryResult
-	Clusters int     `json:"postgreSQLs"`
-	Seconds  float64 `json:"secondsUntilAllReady"`
-	Idle     string  `json:"idle"`
-	IdleCPU  float64 `json:"idleCPUSeconds"`
-	Renewals int64   `json:"leaseRenewalsMeanwhile"` // of the agents; not part of the operator's
-}
-
 // postgresMemory measures the manager with PostgreSQLs whose environment is a fake: pods that are Ready at once, and agents that answer to
 // the operator over mTLS, renew their Leases, and report changing positions.
 func (b *bench) postgresMemory(ctx context.Context) (err error) {
@@ -59,17 +47,15 @@ func (b *bench) postgresMemory(ctx context.Context) (err error) {
 		return err
 	}
 	r := &pgMemory{bench: b, namespace: namespace, fettle: contenders(1)[0]}
-	r.results.Clusters, r.results.Idle, r.results.Contender = b.options.databases, b.options.idle.String(), fettleName
 	kubelet.Update(r.varyMetrics)
 	if err := r.measure(ctx); err != nil {
 		return err
 	}
-	b.machine.LoadAfter = load()
-	r.results.Machine = b.machine
-	r.print()
-	path := filepath.Join(b.options.out, fmt.Sprintf("postgres-memory-%d.json", r.results.Clusters))
-	fmt.Println("All figures:", path)
-	return writeJSON(path, r.results)
+	record := b.record(fmt.Sprintf("%d PostgreSQLs of %d instances, Ready after %.1f s. Pods and agents are simulated: the agents answer by mTLS and report new positions. ",
+		b.options.databases, pgInstances, r.seconds) + fmt.Sprintf("They renewed their Leases %d times while the operator was idle for %s.", r.idleRenewals, b.options.idle))
+	record.Columns = memoryColumns
+	record.Add(r.results.cells(r.fettle.about)...)
+	return b.write(record, modePgMemory)
 }
 
 // pgMemory is one such measurement.
@@ -78,7 +64,10 @@ type pgMemory struct {
 	namespace string
 	fettle    contender
 	renewals  atomic.Int64
-	results   pgMemoryResults
+	results   memoryResult
+	// seconds until all were Ready, and renewals while the manager was idle.
+	seconds      float64
+	idleRenewals int64
 }
 
 func (r *pgMemory) measure(ctx context.Context) error {
@@ -102,8 +91,7 @@ func (r *pgMemory) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = r.restarted(ctx, &r.results.memoryResult, r.fettle, second, mark)
-	r.results.PerWebApp = (r.results.Restarted - r.results.Empty) * 1024 / float64(r.results.Clusters)
+	err = r.restarted(ctx, &r.results, r.fettle, second, mark)
 	return errors.Join(err, second.stop())
 }
 
@@ -121,9 +109,9 @@ func (r *pgMemory) converge(ctx context.Context, p *process) (func(), error) {
 	if err != nil {
 		return none, err
 	}
-	r.results.Empty = used.rss
+	r.results.empty = used.rss
 	began := time.Now()
-	for i := range r.results.Clusters {
+	for i := range r.options.databases {
 		if err := r.admin.Create(ctx, r.postgreSQL(i)); err != nil {
 			return none, fmt.Errorf("create PostgreSQL: %w", err)
 		}
@@ -131,7 +119,7 @@ func (r *pgMemory) converge(ctx context.Context, p *process) (func(), error) {
 	if err := r.awaitReady(ctx, p); err != nil {
 		return none, err
 	}
-	r.results.Seconds = time.Since(began).Seconds()
+	r.seconds = time.Since(began).Seconds()
 	stop := r.renew(ctx)
 	return stop, sleep(ctx, settleTime)
 }
@@ -166,10 +154,10 @@ func (r *pgMemory) awaitReady(ctx context.Context, p *process) error {
 				ready++
 			}
 		}
-		return ready == r.results.Clusters, nil
+		return ready == r.options.databases, nil
 	})
 	if err != nil {
-		return fmt.Errorf("%d of %d PostgreSQLs are Ready: %w", ready, r.results.Clusters, err)
+		return fmt.Errorf("%d of %d PostgreSQLs are Ready: %w", ready, r.options.databases, err)
 	}
 	return nil
 }
@@ -178,7 +166,7 @@ func (r *pgMemory) awaitReady(ctx context.Context, p *process) error {
 func (r *pgMemory) renew(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var agents sync.WaitGroup
-	for i := range r.results.Clusters {
+	for i := range r.options.databases {
 		agents.Go(func() {
 			for sleep(ctx, renewEvery) == nil {
 				lease := &coordinationv1.Lease{}
@@ -201,7 +189,7 @@ func (r *pgMemory) renew(ctx context.Context) (stop func()) {
 // varyMetrics makes agents report different numbers each time, like those of databases in use.
 func (r *pgMemory) varyMetrics(kubelet *fakepg.Kubelet) {
 	var position atomic.Uint64
-	for i := range r.results.Clusters {
+	for i := range r.options.databases {
 		for ordinal := range pgInstances {
 			kubelet.ChangeStatus[agentapi.Pod(r.name(i), ordinal)] = func(s *agentapi.Status) {
 				at := position.Add(8192)
@@ -215,37 +203,19 @@ func (r *pgMemory) varyMetrics(kubelet *fakepg.Kubelet) {
 
 // watchIdle measures the manager while only the Leases and positions change.
 func (r *pgMemory) watchIdle(ctx context.Context, p *process) error {
-	before, err := p.usage()
-	if err != nil {
-		return err
-	}
 	renewals := r.renewals.Load()
 	mark, err := r.audit.Mark(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.idle(ctx, &r.results.memoryResult, r.fettle, p); err != nil {
+	if err := r.idle(ctx, &r.results, r.fettle, p); err != nil {
 		return err
 	}
-	r.results.Renewals = r.renewals.Load() - renewals
-	after, err := p.usage()
-	if err != nil {
-		return err
-	}
-	r.results.IdleCPU = after.cpu - before.cpu
-	if r.results.IdleWrites+r.results.IdleLiveReads == 0 {
+	r.idleRenewals = r.renewals.Load() - renewals
+	if r.results.idleWrites+r.results.idleLiveReads == 0 {
 		return nil
 	}
 	sent, err := r.audit.Since(ctx, mark, audit.Filter{User: r.fettle.user})
 	fmt.Fprintf(os.Stderr, "while idle %s sent:\n%s\n", r.fettle.name, sent)
 	return err
-}
-
-func (r *pgMemory) print() {
-	s := &r.results
-	fmt.Printf("%.0f MiB empty; with %d PostgreSQLs of %d instances, Ready after %.1f s, %.0f MiB after %s idle (at most %.0f), "+
-		"after a restart %.0f (at most %.0f), which is %.0f KiB per PostgreSQL\n", s.Empty, s.Clusters, pgInstances, s.Seconds, s.Converged, s.Idle,
-		s.ConvergedMax, s.Restarted, s.RestartedMax, s.PerWebApp)
-	fmt.Printf("idle for %s: %d writes, %d live reads, %.1f CPU-s (the agents renewed Leases %d times meanwhile)\n", s.Idle, s.IdleWrites, s.IdleLiveReads, s.IdleCPU, s.Renewals)
-	fmt.Printf("from a restart until %s later: %d writes, %d live reads, %.1f CPU-s\n", s.Idle, s.RestartWrites, s.RestartReads, s.RestartFirstCPU)
 }

@@ -7,9 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -25,7 +22,7 @@ type process struct {
 
 // start runs a contender; its output is appended to its own log.
 func (b *bench) start(c contender) (*process, error) {
-	binary, arguments, err := c.commandLine()
+	binary, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +32,7 @@ func (b *bench) start(c contender) (*process, error) {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the process has it open too
-	p.command = exec.Command(binary, arguments...)
+	p.command = exec.Command(binary, append([]string{contendCommand}, c.arguments...)...)
 	p.command.Env = append(os.Environ(), "KUBECONFIG="+b.kubeconfigs[c.user])
 	p.command.Stdout, p.command.Stderr = log, log
 	p.started = time.Now()
@@ -47,15 +44,6 @@ func (b *bench) start(c contender) (*process, error) {
 		close(p.done)
 	}()
 	return p, nil
-}
-
-// commandLine is the contender's command: a sub-command of this program, or another program.
-func (c contender) commandLine() (string, []string, error) {
-	if c.binary != "" {
-		return c.binary, c.arguments, nil
-	}
-	binary, err := os.Executable()
-	return binary, append([]string{contendCommand}, c.arguments...), err
 }
 
 // stop stops the process, and returns an error if it had exited already.
@@ -85,34 +73,3 @@ func (p *process) failure() error {
 }
 
 func (p *process) usage() (usage, error) { return usageOf(p.command.Process.Pid) }
-
-// serverUsage is the CPU time in seconds of the kube-apiserver and etcd of this process.
-func serverUsage() (float64, error) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return 0, err
-	}
-	total := 0.0
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue // not a process
-		}
-		stat, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "stat"))
-		if err != nil {
-			continue // it has exited
-		}
-		before, after, _ := strings.Cut(string(stat), ") ")
-		_, name, _ := strings.Cut(before, "(")
-		fields := strings.Fields(after)
-		if !slices.Contains([]string{"kube-apiserver", "etcd"}, name) || fields[1] != strconv.Itoa(os.Getpid()) {
-			continue
-		}
-		u, err := usageOf(pid)
-		if err != nil {
-			return 0, err
-		}
-		total += u.cpu
-	}
-	return total, nil
-}

@@ -9,6 +9,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -25,7 +26,6 @@ const (
 	benchNamespace = "fettle-bench"
 	naiveUser      = "system:serviceaccount:" + benchNamespace + ":naive"
 	rawUser        = "system:serviceaccount:" + benchNamespace + ":raw"
-	peerUser       = "system:serviceaccount:" + benchNamespace + ":peer"
 )
 
 // bench is an API server with the fixtures to compare contenders on it.
@@ -35,9 +35,9 @@ type bench struct {
 	admin       client.WithWatch
 	audit       *audit.Recorder
 	folder      string
-	kubeconfigs map[string]string // by user
-	written     string            // the children of a WebApp, as the first contender wrote them
-	machine     machine
+	kubeconfigs map[string]string  // by user
+	written     string             // the children of a WebApp, as the first contender wrote them
+	version     string             // of the API server
 	cancel      context.CancelFunc // of the fake Deployment controller
 }
 
@@ -62,9 +62,15 @@ func (b *bench) prepare(ctx context.Context, control *envtest.Environment) (err 
 	if b.folder, err = os.MkdirTemp("", "fettle-bench-"); err != nil {
 		return err
 	}
-	if b.machine, err = describeMachine(b.folder, b.env.Admin); err != nil {
+	discover, err := discovery.NewDiscoveryClientForConfig(b.env.Admin)
+	if err != nil {
 		return err
 	}
+	server, err := discover.ServerVersion()
+	if err != nil {
+		return fmt.Errorf("version of the API server: %w", err)
+	}
+	b.version = server.GitVersion
 	if b.admin, err = client.NewWithWatch(b.env.Admin, client.Options{Scheme: scheme()}); err != nil {
 		return err
 	}
@@ -79,7 +85,7 @@ func (b *bench) prepare(ctx context.Context, control *envtest.Environment) (err 
 	if err := b.writeKubeconfig(fettleUser, b.env.Operator); err != nil {
 		return err
 	}
-	for _, user := range []string{naiveUser, rawUser, peerUser} {
+	for _, user := range []string{naiveUser, rawUser} {
 		made, err := control.AddUser(envtest.User{Name: user, Groups: []string{
 			"system:serviceaccounts", "system:serviceaccounts:" + benchNamespace,
 		}}, nil)
@@ -115,8 +121,6 @@ func (b *bench) grant(ctx context.Context) error {
 			{APIGroups: []string{"apps.fettle.dev"}, Resources: []string{"webapps", "webapps/status"}, Verbs: verbs},
 			{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: verbs},
 			{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: verbs},
-			{APIGroups: []string{"policy"}, Resources: []string{"poddisruptionbudgets"}, Verbs: verbs},
-			{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"networkpolicies"}, Verbs: verbs},
 		},
 	}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -126,25 +130,6 @@ func (b *bench) grant(ctx context.Context) error {
 			{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: naiveUser},
 			{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: rawUser},
 		},
-	}
-	return errors.Join(b.admin.Create(ctx, role), b.admin.Create(ctx, binding), b.grantPeer(ctx))
-}
-
-// grantPeer grants permissions to the peer of -mode config.
-func (b *bench) grantPeer(ctx context.Context) error {
-	role := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: benchNamespace + "-peer"},
-		Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "namespaces"}, Verbs: []string{"get", "list", "watch"}},
-			{APIGroups: []string{"apps"}, Resources: []string{"deployments", "statefulsets", "daemonsets"}, Verbs: []string{"get", "list", "update", "patch"}},
-			{APIGroups: []string{"batch"}, Resources: []string{"cronjobs", "jobs"}, Verbs: []string{"get", "list"}},
-			{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
-		},
-	}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: peerUser}},
 	}
 	return errors.Join(b.admin.Create(ctx, role), b.admin.Create(ctx, binding))
 }

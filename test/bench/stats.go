@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -18,28 +19,12 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// spread is the coefficient of variation: the standard deviation divided by the mean.
-func spread(values []float64) float64 {
-	mean, square := 0.0, 0.0
-	for _, v := range values {
-		mean += v / float64(len(values))
-	}
-	for _, v := range values {
-		square += (v - mean) * (v - mean)
-	}
-	return math.Sqrt(square/float64(max(len(values)-1, 1))) / mean
-}
-
 // ratio is the median of the ratios of each round, with the 95 % interval of the bootstrap.
-type ratio struct {
-	Of       string    `json:"of"`
-	Median   float64   `json:"median"`
-	Low      float64   `json:"low95"`
-	High     float64   `json:"high95"`
-	PerRound []float64 `json:"perRound"`
-}
+type ratio struct{ median, low, high float64 }
 
-func newRatio(of string, perRound []float64) ratio {
+func (r ratio) String() string { return fmt.Sprintf("%.2f (%.2f to %.2f)", r.median, r.low, r.high) }
+
+func newRatio(perRound []float64) ratio {
 	const samples = 10_000
 	random := rand.New(rand.NewPCG(1, 2)) // deterministic for the same rounds
 	medians, sample := make([]float64, samples), make([]float64, len(perRound))
@@ -50,5 +35,5 @@ func newRatio(of string, perRound []float64) ratio {
 		medians[i] = median(sample)
 	}
 	slices.Sort(medians)
-	return ratio{Of: of, Median: median(perRound), Low: medians[samples*25/1000], High: medians[samples*975/1000], PerRound: perRound}
+	return ratio{median(perRound), medians[samples*25/1000], medians[samples*975/1000]}
 }

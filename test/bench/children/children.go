@@ -7,8 +7,6 @@ import (
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,14 +16,7 @@ import (
 
 // All returns the children of app, controlled by it.
 func All(app *appsv1.WebApp) []client.Object {
-	objects := []client.Object{deployment(app), service(app)}
-	if app.Spec.Disruption != nil {
-		objects = append(objects, disruptionBudget(app))
-	}
-	if app.Spec.NetworkPolicy != nil {
-		objects = append(objects, networkPolicy(app))
-	}
-	return objects
+	return []client.Object{deployment(app), service(app)}
 }
 
 // Status returns the status of an app whose children are written and that has no replicas.
@@ -120,31 +111,6 @@ func service(app *appsv1.WebApp) *corev1.Service {
 			Type: corev1.ServiceTypeClusterIP, Selector: selector(app),
 			Ports: []corev1.ServicePort{{
 				Name: "http", Protocol: corev1.ProtocolTCP, Port: app.Spec.Port, TargetPort: intstr.FromString("http"),
-			}},
-		},
-	}
-}
-
-func disruptionBudget(app *appsv1.WebApp) *policyv1.PodDisruptionBudget {
-	return &policyv1.PodDisruptionBudget{
-		ObjectMeta: meta(app),
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable:             app.Spec.Disruption.MaxUnavailable,
-			Selector:                   &metav1.LabelSelector{MatchLabels: selector(app)},
-			UnhealthyPodEvictionPolicy: new(policyv1.AlwaysAllow),
-		},
-	}
-}
-
-func networkPolicy(app *appsv1.WebApp) *networkingv1.NetworkPolicy {
-	return &networkingv1.NetworkPolicy{
-		ObjectMeta: meta(app),
-		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{MatchLabels: selector(app)},
-			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-			Ingress: []networkingv1.NetworkPolicyIngressRule{{
-				Ports: []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromString("http"))}},
-				From:  []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}},
 			}},
 		},
 	}

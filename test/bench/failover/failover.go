@@ -24,6 +24,7 @@ import (
 
 	"github.com/fettle-dev/fettle/api"
 	"github.com/fettle-dev/fettle/test/acks"
+	"github.com/fettle-dev/fettle/test/figures"
 	"github.com/fettle-dev/fettle/test/localcluster"
 )
 
@@ -41,8 +42,10 @@ type Options struct {
 	// Folder for the results, and for the agents' logs of runs with problems. With Continue the existing results are kept and counted.
 	Folder   string
 	Continue bool
-	// Log gets the progress, Report the table.
-	Log, Report io.Writer
+	// Command repeats the measurement.
+	Command string
+	// Log gets the progress.
+	Log io.Writer
 }
 
 // Values of Options.Operator.
@@ -134,7 +137,7 @@ func (s *suite) undo(ctx context.Context, n int) error {
 	return errors.Join(errs...)
 }
 
-// Run measures, and writes the table even if it is interrupted. Broken promises about rows are an error, slow times are not.
+// Run measures, and writes the record even if it is interrupted. Broken promises about rows are an error, slow times are not.
 func Run(ctx context.Context, o Options) (err error) {
 	if err := o.Validate(); err != nil {
 		return err
@@ -149,7 +152,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	s := &suite{Options: o}
 	if o.Continue {
-		if s.results, err = load(s.file()); err != nil {
+		if s.results, err = load(s.file(), figures.Commit()); err != nil {
 			return err
 		}
 	}
@@ -161,8 +164,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer func() {
 		err = errors.Join(err, s.undo(ctx, 0))
-		_, failure := io.WriteString(o.Report, table(s.results))
-		err = errors.Join(err, failure, broken(s.results))
+		err = errors.Join(err, record(s.results).Write(o.Folder, "postgres"), broken(s.results))
 	}()
 	return s.measureAll(ctx)
 }
@@ -241,6 +243,9 @@ func (s *suite) repeat(ctx context.Context, r row) error {
 		results, err := s.measureOnce(ctx, r, i)
 		if err != nil {
 			return err
+		}
+		for i := range results {
+			results[i].Command, results[i].Commit = s.Command, figures.Commit()
 		}
 		s.results = append(s.results, results...)
 		if err := store(s.file(), s.results); err != nil {

@@ -10,12 +10,17 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fettle-dev/fettle/test/figures"
 )
 
 // Result is the result of one run.
 type Result struct {
+	Command     string `json:"command"`
+	Commit      string `json:"commit"`
 	Row         string `json:"row"`
 	Title       string `json:"title"`
 	Operator    string `json:"operator"`
@@ -29,13 +34,10 @@ type Result struct {
 	Gap   time.Duration `json:"gapNanoseconds"`
 	Limit time.Duration `json:"limitNanoseconds"`
 	// Rows is the number of acknowledged rows. Lost, Duplicated and Overlapping are as in acks.Report.
-	Rows        int   `json:"rows"`
-	Lost        int   `json:"lost"`
-	LostBytes   int64 `json:"lostBytes"`
-	Duplicated  int   `json:"duplicated"`
-	Overlapping int   `json:"overlapping"`
-	// LagBytes is the maximum lag in the primary's metrics in the seconds before the fault, in asynchronous mode.
-	LagBytes int64 `json:"lagBytes"`
+	Rows        int `json:"rows"`
+	Lost        int `json:"lost"`
+	Duplicated  int `json:"duplicated"`
+	Overlapping int `json:"overlapping"`
 	// Changes of the acknowledging server, and Errors of the client of the Service.
 	Changes int `json:"changes"`
 	Errors  int `json:"errors"`
@@ -89,9 +91,6 @@ func (r Result) String() string {
 	if r.Margin != 0 {
 		text += fmt.Sprintf(", %d ms between the two sides", r.Margin.Milliseconds())
 	}
-	if !r.Synchronous {
-		text += fmt.Sprintf(", %d bytes lost, lag %d", r.LostBytes, r.LagBytes)
-	}
 	if amiss := r.Problems(); amiss != "" {
 		text += "; PROBLEMS: " + amiss
 	}
@@ -110,8 +109,8 @@ func store(file string, results []Result) error {
 	return os.WriteFile(file, out.Bytes(), 0o644)
 }
 
-// load reads a file of results; a missing file has none.
-func load(file string) ([]Result, error) {
+// load reads a file of results of a commit; a missing file has none. Results of two builds must not be one figure.
+func load(file, commit string) ([]Result, error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -126,20 +125,36 @@ func load(file string) ([]Result, error) {
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 			return nil, fmt.Errorf("%s, line %d: %w", file, len(out)+1, err)
 		}
+		if r.Commit != commit {
+			return nil, fmt.Errorf("-continue: %s has results of commit %s, and this is %s", file, r.Commit, commit)
+		}
 		out = append(out, r)
 	}
 	return out, lines.Err()
 }
 
-// table is a Markdown table with a line per fault, replication mode and state of the operator.
-func table(results []Result) string {
-	var out strings.Builder
-	out.WriteString("| Fault | Replication | Operator | Runs | p50 s | p99 s | Max s | Limit s | Rows | Lost | Twice | By two primaries | Leader changed twice | Errors |\n")
-	out.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
-	for _, group := range groups(results) {
-		out.WriteString(line(group))
+// record has a row per fault, replication mode and state of the operator.
+func record(results []Result) figures.Record {
+	out := figures.Record{
+		Conditions: []string{
+			"Three instances ran on three nodes of one machine, with the default times of the Lease.",
+			"PostgreSQL 15 runs from a stand-in of the official image, made of Debian's packages.",
+		},
+		Columns: []string{
+			"Fault", "Replication", "Operator", "Runs", "Median", "Longest", "Limit", "Rows", "Lost", "Twice", "By two primaries", "Several new primaries", "Client errors",
+		},
 	}
-	return out.String()
+	var commands []string
+	for _, r := range results {
+		if !slices.Contains(commands, r.Command) {
+			commands = append(commands, r.Command)
+		}
+	}
+	out.Command = strings.Join(commands, "; ")
+	for _, group := range groups(results) {
+		out.Add(line(group)...)
+	}
+	return out
 }
 
 // groups returns the runs of each line, in the order of their first run.
@@ -158,7 +173,7 @@ func groups(results []Result) [][]Result {
 	return out
 }
 
-func line(group []Result) string {
+func line(group []Result) []string {
 	first, replication := group[0], "asynchronous"
 	if first.Synchronous {
 		replication = "synchronous"
@@ -173,8 +188,14 @@ func line(group []Result) string {
 		}
 	}
 	slices.Sort(gaps)
-	return fmt.Sprintf("| %s | %s | %s | %d | %.2f | %.2f | %.2f | %.0f | %d | %d | %d | %d | %d | %d |\n", first.Title, replication, first.Operator, len(group),
-		percentile(gaps, 50).Seconds(), percentile(gaps, 99).Seconds(), gaps[len(gaps)-1].Seconds(), first.Limit.Seconds(), rows, lost, twice, both, again, failures)
+	cells := []string{first.Title, replication, first.Operator, strconv.Itoa(len(group))}
+	for _, gap := range []time.Duration{percentile(gaps, 50), gaps[len(gaps)-1], first.Limit} {
+		cells = append(cells, fmt.Sprintf("%.2f s", gap.Seconds()))
+	}
+	for _, n := range []int{rows, lost, twice, both, again, failures} {
+		cells = append(cells, strconv.Itoa(n))
+	}
+	return cells
 }
 
 // percentile is the smallest of the sorted values that is not exceeded by that percentage of them.

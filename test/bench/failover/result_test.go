@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTable(t *testing.T) {
+func TestRecord(t *testing.T) {
 	results := []Result{
 		{Title: "a", Operator: OperatorUp, Synchronous: true, Gap: 2 * time.Second, Limit: 3 * time.Second, Rows: 10, Changes: 1},
 		{Title: "a", Operator: OperatorUp, Synchronous: true, Gap: time.Second, Limit: 3 * time.Second, Rows: 10, Lost: 1, Changes: 2},
@@ -17,11 +17,15 @@ func TestTable(t *testing.T) {
 		{Title: "a", Operator: OperatorUp, Gap: 4 * time.Second, Limit: 3 * time.Second},
 	}
 	want := []string{
-		"| a | synchronous | up | 2 | 1.00 | 2.00 | 2.00 | 3 | 20 | 1 | 0 | 0 | 1 | 0 |",
-		"| a | synchronous | zero | 1 | 1.00 | 1.00 | 1.00 | 3 | 5 | 0 | 2 | 3 | 0 | 4 |",
-		"| a | asynchronous | up | 1 | 4.00 | 4.00 | 4.00 | 3 | 0 | 0 | 0 | 0 | 0 | 0 |",
+		"a synchronous up 2 1.00 s 2.00 s 3.00 s 20 1 0 0 1 0",
+		"a synchronous zero 1 1.00 s 1.00 s 3.00 s 5 0 2 3 0 4",
+		"a asynchronous up 1 4.00 s 4.00 s 3.00 s 0 0 0 0 0 0",
 	}
-	if diff := cmp.Diff(want, strings.Split(strings.TrimSpace(table(results)), "\n")[2:]); diff != "" {
+	var got []string
+	for _, row := range record(results).Rows {
+		got = append(got, strings.Join(row, " "))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -79,14 +83,17 @@ func TestProblems(t *testing.T) {
 
 func TestStore(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "results")
-	if none, err := load(file); err != nil || none != nil {
+	if none, err := load(file, "a"); err != nil || none != nil {
 		t.Fatalf("without a file: %v, %v", none, err)
 	}
-	want := []Result{{Row: "kill", Gap: 1, Lost: 2}, {Row: "node", Stuck: true}}
+	want := []Result{{Commit: "a", Row: "kill", Gap: 1, Lost: 2}, {Commit: "a", Row: "node", Stuck: true}}
 	if err := store(file, want); err != nil {
 		t.Fatal(err)
 	}
-	got, err := load(file)
+	if _, err := load(file, "b"); err == nil {
+		t.Error("results of another commit are added to")
+	}
+	got, err := load(file, "a")
 	if err != nil {
 		t.Fatal(err)
 	}

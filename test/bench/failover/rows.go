@@ -44,7 +44,6 @@ var withoutFailover = []string{"api", "writes", "damage"}
 var allRows = []row{
 	// A new primary rejects a switchover at first.
 	{name: "switchover", title: "planned switchover", limit: time.Second, only: OperatorUp, inject: switchOver, minTenure: 5 * time.Second},
-	{name: "drain", title: "primary's node drained", limit: time.Second, inject: drain, minTenure: 5 * time.Second},
 	{name: "kill", title: "SIGKILL of the postmaster", limit: 3 * time.Second, inject: killPostmaster},
 	{name: "delete", title: "pod deleted, grace 1 s", limit: 3 * time.Second, inject: deletePod},
 	{name: "hang", title: "hung primary (SIGSTOP)", limit: 12 * time.Second, inject: hangPostgreSQL},

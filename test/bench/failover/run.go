@@ -51,9 +51,7 @@ func (s *suite) measureRun(ctx context.Context, r row, number int) (Result, erro
 	}
 	out.result.Node = p.pod.Spec.NodeName
 	logs := s.follow(ctx, fmt.Sprintf("%s-%s-%d", r.name, s.mode, number))
-	lag := s.watchLag(ctx, p)
 	err = out.measure(ctx, p)
-	out.result.LagBytes = lag(out.begun)
 	logs(ctx, err != nil || out.result.Problems() != "")
 	return out.result, err
 }
@@ -189,7 +187,7 @@ func (r *run) count(ctx context.Context, clients []*acks.Writer) error {
 		if err != nil {
 			return err
 		}
-		r.result.Rows, r.result.Lost, r.result.LostBytes = report.Acknowledged, report.Lost, report.LostBytes
+		r.result.Rows, r.result.Lost = report.Acknowledged, report.Lost
 		r.result.Duplicated, r.result.Overlapping = report.Duplicated, report.Overlapping
 		return nil
 	})

@@ -8,8 +8,6 @@ import (
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,8 +46,6 @@ func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, opts 
 		For(&appsv1.WebApp{}).
 		Owns(&k8sappsv1.Deployment{}).
 		Owns(&corev1.Service{}).
-		Owns(&policyv1.PodDisruptionBudget{}).
-		Owns(&networkingv1.NetworkPolicy{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
 		Complete(&reconciler{Client: mgr.GetClient(), careful: opts.Careful})
 	if err != nil {
@@ -99,10 +95,6 @@ func (r *reconciler) setSpec(live, want client.Object) {
 		overwrite(&live.Spec, want.(*k8sappsv1.Deployment).Spec, r.careful)
 	case *corev1.Service:
 		overwrite(&live.Spec, want.(*corev1.Service).Spec, r.careful)
-	case *policyv1.PodDisruptionBudget:
-		overwrite(&live.Spec, want.(*policyv1.PodDisruptionBudget).Spec, r.careful)
-	case *networkingv1.NetworkPolicy:
-		overwrite(&live.Spec, want.(*networkingv1.NetworkPolicy).Spec, r.careful)
 	}
 }
 
