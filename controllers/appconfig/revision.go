@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	"github.com/fettle-dev/fettle/internal/cache"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -27,7 +28,7 @@ type revision struct {
 	complete bool
 	// stamp and secretStamp are rollout.PublishedAnnotation of the two.
 	stamp, secretStamp string
-	// edited and secretEdited are the times when other clients changed the contents of the two, see rollout.ForeignEdit.
+	// edited and secretEdited are the times when other clients changed the contents of the two, see cache.ForeignEditTime.
 	edited, secretEdited time.Time
 }
 
@@ -50,13 +51,13 @@ func revisionOf(cm *corev1.ConfigMap, secret *corev1.Secret) revision {
 		hash:    cm.Annotations[annotationHash], number: number, inputs: cm.Annotations[annotationInputs],
 		name: cm.Name, withSecret: cm.Annotations[annotationSecret] != "",
 		stamp:  cm.Annotations[rollout.PublishedAnnotation],
-		edited: rollout.ForeignEditTime(cm.ManagedFields, controllerName),
+		edited: cache.ForeignEditTime(cm.ManagedFields, controllerName),
 	}
 	if secret != nil {
 		r.secret = map[string]string{}
 		addBytes(r.secret, secret.Data)
 		r.secretStamp = secret.Annotations[rollout.PublishedAnnotation]
-		r.secretEdited = rollout.ForeignEditTime(secret.ManagedFields, controllerName)
+		r.secretEdited = cache.ForeignEditTime(secret.ManagedFields, controllerName)
 	}
 	r.complete = r.withSecret == (secret != nil)
 	return r

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/cache"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -41,7 +42,7 @@ func object(vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap) rollout.Objec
 		return o
 	}
 	o.Exists, o.PublishedAt = true, live.Annotations[rollout.PublishedAnnotation]
-	o.ForeignEdit = rollout.ForeignEditTime(live.ManagedFields, controllerName)
+	o.ForeignEdit = cache.ForeignEditTime(live.ManagedFields, controllerName)
 	o.Data = make(map[string][]byte, len(live.Data)+len(live.BinaryData))
 	for key, value := range live.Data {
 		o.Data[key] = []byte(value)

@@ -29,9 +29,9 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/policy"
 	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/requeue"
-	"github.com/fettle-dev/fettle/internal/webhook/policy"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/conditions"
-	"github.com/fettle-dev/fettle/internal/webhook/policy"
+	"github.com/fettle-dev/fettle/internal/policy"
 )
 
 const (

@@ -8,8 +8,6 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 // ownPrefix is the prefix of Fettle's own annotations.
@@ -29,18 +27,6 @@ func trimBookkeeping(in any) (any, error) {
 	}
 	delete(object.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
 	return in, nil
-}
-
-// trimToEdits keeps the managers and times of changes of the contents.
-func trimToEdits(in any) (any, error) {
-	object, ok := in.(metav1.Object)
-	if !ok {
-		return in, nil
-	}
-	edits := rollout.TrimManagedFields(object.GetManagedFields())
-	out, err := trimBookkeeping(in)
-	object.SetManagedFields(edits)
-	return out, err
 }
 
 // trimIdentity keeps the identity and the resourceVersion of the object.

@@ -1,49 +1,13 @@
 package rollout
 
 import (
-	"bytes"
 	"sync"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Edits by other clients are reverted. They concern only pods that started before the revert. The API server records the time of each
 // client's last change in managedFields, to the second. It records nothing for a client that only removed keys. The times therefore count
 // only if this process found all objects intact in the previous reconcile.
-
-// TrimManagedFields reduces the managedFields of a published object to the parts that [ForeignEditTime] reads. It accepts its own output.
-func TrimManagedFields(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	var kept []metav1.ManagedFieldsEntry
-	for i := range entries {
-		if e := &entries[i]; ownsContents(e) {
-			kept = append(kept, metav1.ManagedFieldsEntry{Manager: e.Manager, Operation: e.Operation, Time: e.Time})
-		}
-	}
-	return kept
-}
-
-func ownsContents(e *metav1.ManagedFieldsEntry) bool {
-	if e.FieldsV1 == nil {
-		return true // already trimmed
-	}
-	raw := e.FieldsV1.GetRawBytes()
-	return bytes.Contains(raw, []byte(`"f:data":`)) || bytes.Contains(raw, []byte(`"f:binaryData":`))
-}
-
-// ForeignEditTime returns when a client other than fieldOwner, the owner's field manager, last changed the contents of an object. The time
-// is to the second, from managedFields; zero if no such change is known.
-func ForeignEditTime(entries []metav1.ManagedFieldsEntry, fieldOwner string) time.Time {
-	var last time.Time
-	for i := range entries {
-		e := &entries[i]
-		own := e.Manager == fieldOwner && e.Operation == metav1.ManagedFieldsOperationApply
-		if !own && e.Time != nil && ownsContents(e) {
-			last = latest(last, e.Time.Time)
-		}
-	}
-	return last
-}
 
 // objectID names a published object.
 type objectID struct{ kind, name string }

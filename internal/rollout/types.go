@@ -75,7 +75,7 @@ type Object struct {
 	Version string
 	// PublishedAt is the live object's PublishedAnnotation, or the time since when its contents are known to be unchanged.
 	PublishedAt string
-	// ForeignEdit is when another client last changed the contents, see [ForeignEditTime]; zero if unknown.
+	// ForeignEdit is when another client last changed the contents, as far as managedFields tell; zero if unknown.
 	ForeignEdit time.Time
 }
 

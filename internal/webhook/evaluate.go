@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
-	"github.com/fettle-dev/fettle/internal/webhook/policy"
+	"github.com/fettle-dev/fettle/internal/policy"
 )
 
 // evaluator applies the policies of a namespace.

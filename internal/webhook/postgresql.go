@@ -13,7 +13,7 @@ import (
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/webhook/policy"
+	"github.com/fettle-dev/fettle/internal/policy"
 )
 
 // +kubebuilder:webhook:path=/validate-database-fettle-dev-v1alpha1-postgresql,mutating=false,failurePolicy=fail,sideEffects=None,groups=database.fettle.dev,resources=postgresqls,verbs=create;update,versions=v1alpha1,name=postgresqls.database.fettle.dev,admissionReviewVersions=v1,timeoutSeconds=5

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
-	"github.com/fettle-dev/fettle/internal/webhook/policy"
+	"github.com/fettle-dev/fettle/internal/policy"
 )
 
 // +kubebuilder:webhook:path=/validate-apps-fettle-dev-v1-webapp-scale,mutating=false,failurePolicy=fail,sideEffects=None,groups=apps.fettle.dev,resources=webapps/scale,verbs=update,versions=v1,name=webapps-scale.apps.fettle.dev,admissionReviewVersions=v1,timeoutSeconds=5
