@@ -11,7 +11,6 @@ import (
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
-	"github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -29,6 +28,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/testenv"
 	"github.com/fettle-dev/fettle/test/audit"
+	"github.com/fettle-dev/fettle/test/specs"
 )
 
 const (
@@ -63,7 +63,7 @@ func TestControllers(t *testing.T) {
 	SetDefaultEventuallyPollingInterval(poll)
 	SetDefaultConsistentlyDuration(still)
 	SetDefaultConsistentlyPollingInterval(poll)
-	RunSpecs(t, "Controllers")
+	specs.Run(t, true, "Controllers")
 }
 
 var _ = BeforeSuite(func() {
@@ -82,15 +82,6 @@ var _ = BeforeSuite(func() {
 	runningOperator = &operator{}
 	runningOperator.start()
 	DeferCleanup(runningOperator.stop)
-})
-
-var _ = ReportAfterSuite("no spec is skipped", func(r Report) {
-	chosen := len(r.SuiteConfig.FocusStrings)+len(r.SuiteConfig.SkipStrings) > 0
-	for _, spec := range r.SpecReports {
-		if !chosen && r.SuiteSucceeded && spec.State.Is(types.SpecStateSkipped|types.SpecStatePending) {
-			Fail(spec.FullText() + " was skipped")
-		}
-	}
 })
 
 func newScheme() *runtime.Scheme {

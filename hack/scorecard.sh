@@ -20,5 +20,5 @@ ok=yes
 awk '/^Entrypoint:/ {test = $3; sub(/]$/, "", test)} /State:/ {printf "        %-28s %s\n", test, $2}' dist/logs/scorecard.log
 passed=$(grep -c 'State: pass' dist/logs/scorecard.log || true)
 kubectl delete namespace $ns >/dev/null
-[ $ok = yes ] || die "a scorecard test failed: see dist/logs/scorecard.log"
+[ $ok = yes ] && [ "$passed" -ge 6 ] || die "a scorecard test failed, or fewer than the 6 of both suites ran: see dist/logs/scorecard.log"
 step "scorecard: $passed tests passed"

@@ -14,8 +14,8 @@ done
 before=$(content)
 make generate manifests bundle catalog docs >/dev/null
 if ! changed=$(diff <(echo "$before") <(content)); then
-  echo "$changed" | awk '/^[<>]/ {print "  " $4}' | sort -u
   echo "error: these generated files were out of date. They are regenerated: check 'git diff' and commit them" >&2
+  echo "$changed" | awk '/^[<>]/ {print "  " $4}' | sort -u
   exit 1
 fi
 echo "verify: all generated files are up to date"

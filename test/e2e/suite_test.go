@@ -12,7 +12,6 @@ import (
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
-	"github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fettle-dev/fettle/api"
+	"github.com/fettle-dev/fettle/test/specs"
 )
 
 // The tested installation; config/subscription creates it.
@@ -63,7 +63,7 @@ func TestE2E(t *testing.T) {
 	if folder := os.Getenv("E2E_REPORT_DIR"); folder != "" {
 		reporter.JUnitReport = filepath.Join(folder, "e2e.xml")
 	}
-	RunSpecs(t, "Fettle on a cluster", suite, reporter)
+	specs.Run(t, local, "Fettle on a cluster", suite, reporter)
 }
 
 // One container, so the specs run in this order.
@@ -109,16 +109,6 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Eventually(ctx, installedPhase).WithTimeout(later).Should(Equal(operatorsv1alpha1.CSVPhaseSucceeded),
 		"OLM has not installed Fettle: run `make olm-install`")
 }, NodeTimeout(10*time.Minute))
-
-// On the local cluster every spec can run.
-var _ = ReportAfterSuite("no spec is skipped", func(r Report) {
-	chosen := len(r.SuiteConfig.FocusStrings)+len(r.SuiteConfig.SkipStrings) > 0
-	for _, spec := range r.SpecReports {
-		if local && !chosen && r.SuiteSucceeded && spec.State.Is(types.SpecStateSkipped|types.SpecStatePending) {
-			Fail(spec.FullText() + " was skipped")
-		}
-	}
-})
 
 // installedCSV is the ClusterServiceVersion that the Subscription has installed.
 func installedCSV(ctx context.Context) (*operatorsv1alpha1.ClusterServiceVersion, error) {
