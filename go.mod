@@ -3,6 +3,7 @@ module github.com/fettle-dev/fettle
 go 1.26.3
 
 require (
+	github.com/distribution/reference v0.6.0
 	github.com/go-logr/logr v1.4.3
 	github.com/google/go-cmp v0.7.0
 	github.com/jackc/pgx/v5 v5.9.2

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/distribution/reference"
+
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
@@ -86,8 +88,8 @@ func replicas(pg *databasev1alpha1.PostgreSQL) int {
 
 // user is the number of the user postgres of the image: the variants on Alpine have another one than those on Debian.
 func user(pg *databasev1alpha1.PostgreSQL) int64 {
-	name, _, _ := strings.Cut(pg.Spec.EffectiveImage(), "@")
-	if _, tag, found := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":"); found && strings.Contains(tag, "alpine") {
+	named, err := reference.ParseNormalizedNamed(pg.Spec.EffectiveImage())
+	if tagged, ok := named.(reference.Tagged); err == nil && ok && strings.Contains(tagged.Tag(), "alpine") {
 		return 70
 	}
 	return 999

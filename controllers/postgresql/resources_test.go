@@ -113,7 +113,8 @@ func golden(t *testing.T, path, got string) {
 func TestUser(t *testing.T) {
 	for image, want := range map[string]int64{
 		"": 999, "postgres:16": 999, "postgres:16-alpine": 70, "registry:5000/alpine/postgres:16": 999, "registry:5000/postgres": 999,
-		"docker.io/library/postgres:16-alpine3.20@sha256:01": 70, "postgres@sha256:0a1p1ne": 999,
+		"docker.io/library/postgres:16-alpine3.20@sha256:" + strings.Repeat("0", 64): 70, "alpine@sha256:" + strings.Repeat("0", 64): 999,
+		"Not A Name:alpine": 999,
 	} {
 		pg := wanting(1)
 		pg.Spec.Version, pg.Spec.Image = "16", image

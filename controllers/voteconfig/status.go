@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/distribution/reference"
+
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/apply"
@@ -163,11 +165,8 @@ func hiddenOptions(ids []string, d rollout.Dependent, images []string) string {
 
 // isStock reports whether an image reference names the stock image, in any registry.
 func isStock(image string) bool {
-	repository, _, _ := strings.Cut(image, "@")
-	if at := strings.LastIndex(repository, ":"); at > strings.LastIndex(repository, "/") {
-		repository = repository[:at]
-	}
-	return repository == stockImage || strings.HasSuffix(repository, "/"+stockImage)
+	named, err := reference.ParseNormalizedNamed(image)
+	return err == nil && strings.HasSuffix("/"+reference.Path(named), "/"+stockImage)
 }
 
 // clip cuts s to n bytes.

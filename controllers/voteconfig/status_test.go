@@ -161,7 +161,7 @@ func TestHiddenOptions(t *testing.T) {
 		"two":               {two, []string{stockImage}, ""},
 		"three":             {three, []string{"nginx", stockImage}, `Deployment "vote" runs ` + stockImage + ", which shows only the options a and b, not c"},
 		"other letters":     {[]votingv1alpha1.VoteOption{{ID: "x"}, {ID: "y"}}, []string{stockImage + ":v1"}, "not x, y"},
-		"a mirror":          {three, []string{"registry.example.com:5000/" + stockImage + ":v1@sha256:00"}, "not c"},
+		"a mirror":          {three, []string{"registry.example.com:5000/" + stockImage + ":v1@sha256:" + strings.Repeat("0", 64)}, "not c"},
 		"docker.io":         {three, []string{"docker.io/" + stockImage}, "not c"},
 		"another image":     {three, []string{"example/vote"}, ""},
 		"a similar name":    {three, []string{stockImage + "r"}, ""},

@@ -3,10 +3,11 @@ package webapp
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/distribution/reference"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
@@ -40,13 +41,15 @@ func targetPort(app *appsv1.WebApp, p appsv1.WebAppPort) string {
 	return ports[slices.IndexFunc(ports, func(q namedPort) bool { return q.number == number })].name
 }
 
-// pullPolicy is Kubernetes' default for the image.
+// pullPolicy is Always for the tag latest, which is the default, as in Kubernetes.
 func pullPolicy(image string) corev1.PullPolicy {
-	if strings.Contains(image, "@") {
-		return corev1.PullIfNotPresent
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return corev1.PullIfNotPresent // the kubelet rejects the image
 	}
-	last := image[strings.LastIndex(image, "/")+1:]
-	if _, tag, tagged := strings.Cut(last, ":"); !tagged || tag == "latest" {
+	_, digested := named.(reference.Digested)
+	tagged, ok := reference.TagNameOnly(named).(reference.Tagged)
+	if !digested && ok && tagged.Tag() == "latest" {
 		return corev1.PullAlways
 	}
 	return corev1.PullIfNotPresent

@@ -3,6 +3,7 @@ package webapp
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -178,7 +179,8 @@ func TestToPrune(t *testing.T) {
 func TestPullPolicy(t *testing.T) {
 	for image, want := range map[string]corev1.PullPolicy{
 		"nginx": corev1.PullAlways, "nginx:latest": corev1.PullAlways, "registry:5000/nginx": corev1.PullAlways,
-		"nginx:1.25": corev1.PullIfNotPresent, "registry:5000/nginx:1.25": corev1.PullIfNotPresent, "nginx@sha256:0": corev1.PullIfNotPresent,
+		"nginx:1.25": corev1.PullIfNotPresent, "registry:5000/nginx:1.25": corev1.PullIfNotPresent, "Not A Name": corev1.PullIfNotPresent,
+		"nginx:latest@sha256:" + strings.Repeat("0", 64): corev1.PullIfNotPresent,
 	} {
 		if got := pullPolicy(image); got != want {
 			t.Errorf("%s: %s, want %s", image, got, want)

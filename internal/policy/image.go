@@ -3,48 +3,38 @@ package policy
 import (
 	"slices"
 	"strings"
-)
 
-// What an image without a registry means: "nginx" is "docker.io/library/nginx".
-const (
-	defaultRegistry = "docker.io"
-	legacyRegistry  = "index.docker.io"
-	officialImages  = "library/"
+	"github.com/distribution/reference"
+	"k8s.io/utils/lru"
 )
 
 // listed is how many registries a message names.
 const listed = 5
 
+// names caches [fullName]: a count of violations asks for each prefix as often as there are WebApps.
+var names = lru.New(4096)
+
 func allowedBy(prefixes []string, image string) bool {
 	full := fullName(image)
-	return slices.ContainsFunc(prefixes, func(prefix string) bool {
-		registry, rest := splitRegistry(prefix)
-		return strings.HasPrefix(full, registry+"/"+rest)
+	return full != "" && slices.ContainsFunc(prefixes, func(prefix string) bool {
+		const name = "any/name" // makes the prefix a reference, of no official image
+		allowed := fullName(prefix + name)
+		return allowed != "" && strings.HasPrefix(full, strings.TrimSuffix(allowed, name))
 	})
 }
 
-// fullName spells out what container runtimes take an image reference for.
+// fullName spells out, without tag and digest, what container runtimes take an image reference for: "nginx" is
+// "docker.io/library/nginx". Names of hosts have no case. It returns "" for what is no reference.
 func fullName(image string) string {
-	registry, rest := splitRegistry(image)
-	if registry == defaultRegistry && !strings.Contains(rest, "/") {
-		rest = officialImages + rest
+	if known, ok := names.Get(image); ok {
+		return known.(string)
 	}
-	return registry + "/" + rest
-}
-
-// splitRegistry tells the registry from the rest by the rule of container runtimes: what stands before the first "/" is
-// one if it has a ".", a ":" or a capital, or is localhost. Names of hosts have no case.
-func splitRegistry(name string) (registry, rest string) {
-	first, rest, found := strings.Cut(name, "/")
-	host := strings.ContainsAny(first, ".:") || first == "localhost" || strings.ToLower(first) != first
-	if !found || !host {
-		return defaultRegistry, name
+	full := ""
+	if named, err := reference.ParseNormalizedNamed(image); err == nil {
+		full = strings.ToLower(reference.Domain(named)) + "/" + reference.Path(named)
 	}
-	registry = strings.ToLower(first)
-	if registry == legacyRegistry {
-		registry = defaultRegistry
-	}
-	return registry, rest
+	names.Add(image, full)
+	return full
 }
 
 func list(prefixes []string) string {

@@ -155,19 +155,20 @@ func TestCheck(t *testing.T) {
 
 func TestFullName(t *testing.T) {
 	for image, want := range map[string]string{
-		"nginx":                            "docker.io/library/nginx",
-		"nginx:1.25":                       "docker.io/library/nginx:1.25",
-		"nginx@sha256:0123":                "docker.io/library/nginx@sha256:0123",
-		"team/app:v1":                      "docker.io/team/app:v1",
-		"docker.io/nginx":                  "docker.io/library/nginx",
-		"docker.io/library/nginx:1.25":     "docker.io/library/nginx:1.25",
-		"index.docker.io/team/app":         "docker.io/team/app",
-		"registry.company.com/app":         "registry.company.com/app",
-		"REGISTRY.company.com/app":         "registry.company.com/app",
-		"registry.company.com:5000/a/b:v1": "registry.company.com:5000/a/b:v1",
-		"localhost/app":                    "localhost/app",
-		"localhost:5000/app":               "localhost:5000/app",
-		"Host/app":                         "host/app",
+		"nginx":                                   "docker.io/library/nginx",
+		"nginx:1.25":                              "docker.io/library/nginx",
+		"team/app:v1":                             "docker.io/team/app",
+		"docker.io/nginx":                         "docker.io/library/nginx",
+		"docker.io/library/nginx:1.25":            "docker.io/library/nginx",
+		"index.docker.io/team/app":                "docker.io/team/app",
+		"registry.company.com/app":                "registry.company.com/app",
+		"REGISTRY.company.com/app":                "registry.company.com/app",
+		"registry.company.com:5000/a/b":           "registry.company.com:5000/a/b",
+		"localhost:5000/app":                      "localhost:5000/app",
+		"Host/app":                                "host/app",
+		"registry.company.com/Not a":              "",
+		"registry.company.com/../other":           "",
+		"nginx@sha256:" + strings.Repeat("0", 64): "docker.io/library/nginx",
 	} {
 		if got := fullName(image); got != want {
 			t.Errorf("fullName(%q) = %q, want %q", image, got, want)
@@ -195,6 +196,8 @@ func TestAllowedBy(t *testing.T) {
 		{"team/", "team/app", true},
 		{"team/", "other/app", false},
 		{"localhost:5000/", "localhost:5000/app", true},
+		{"localhost/", "localhost/app", true},
+		{"registry.company.com/", "registry.company.com/Not a name", false},
 	} {
 		if got := allowedBy([]string{"first.example/", c.prefix}, c.image); got != c.want {
 			t.Errorf("%q allows %q: %t, want %t", c.prefix, c.image, got, c.want)
