@@ -20,7 +20,7 @@ const rotation = 14
 func pgRules(creation bool, histories ...func([]event) error) Rules {
 	return Rules{
 		SkipByDefault: func(p Plan) bool {
-			return !creation && p.Step == 0 && (p.Write > 0 || p.Call != "")
+			return !creation && inFirstStep(p)
 		},
 		Rotation: rotation,
 		Parallel: true,

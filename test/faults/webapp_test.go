@@ -82,28 +82,39 @@ autoscaling: {minReplicas: 2, maxReplicas: 4, targetMemoryUtilizationPercentage:
 
 // TestWebApp runs every scenario of a WebApp.
 func TestWebApp(t *testing.T) {
-	scenarios := map[string][]Step{
-		"minimal":  {webStep("create", minimalSpec)},
+	runAll(t, map[string][]Step{
 		"update":   {webStep("create", minimalSpec), webStep("new image and replicas", updatedSpec)},
 		"full":     {fullStep()},
 		"shrink":   {fullStep(), webStep("remove all optional fields", updatedSpec)},
 		"scale":    {webStep("create", updatedSpec), webStep("autoscaling", scaledSpec), webStep("to zero", stoppedSpec)},
 		"config":   configSteps(),
 		"rollback": rollbackSteps(),
-	}
+	}, func(name string, steps []Step) Scenario {
+		scenario := webScenario(t, "webapp-"+name, steps)
+		if name == "shrink" || name == "scale" {
+			scenario.SkipByDefault = inFirstStep // another scenario has the same creation
+		}
+		scenario.Impossible = func(p Plan) bool { // a re-created ConfigMap runs with the changed contents without a restart
+			return name == "config" && p.Kind == Deleted && p.Target.Resource == webChildren[0]
+		}
+		return scenario
+	})
+}
+
+// runAll runs the scenarios of a kind one after another.
+func runAll(t *testing.T, scenarios map[string][]Step, build func(name string, steps []Step) Scenario) {
 	plans, violations, completed := 0, 0, 0
 	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		t.Run(name, func(t *testing.T) {
-			scenario := webScenario(t, "webapp-"+name, scenarios[name])
-			scenario.Impossible = func(p Plan) bool { // a re-created ConfigMap runs with the changed contents without a restart
-				return name == "config" && p.Kind == Deleted && p.Target.Resource == webChildren[0]
-			}
-			report := Run(t, env, scenario)
+			report := Run(t, env, build(name, scenarios[name]))
 			plans, violations, completed = plans+report.Plans, violations+len(report.Violations), completed+1
 		})
 	}
 	t.Logf("faults: %d plans, %d violations in %d of %d scenarios", plans, violations, completed, len(scenarios))
 }
+
+// inFirstStep is true for a fault at a write of the first step.
+func inFirstStep(p Plan) bool { return p.Step == 0 && (p.Write > 0 || p.Call != "") }
 
 func webScenario(t *testing.T, name string, steps []Step) Scenario {
 	t.Helper()
