@@ -102,7 +102,8 @@ var _ = Describe("A change of an AppConfig", func() {
 		Expect(most).To(Equal(1))
 		Expect(begun).To(Equal(many))
 		summary := requests.summary(ctx)
-		Expect(to(summary, "deployments.apps", "").Writes()).To(Equal(many), summary.String())
+		deployments := to(summary, "deployments.apps", "") // a restart of the operator may send one again, with a former version
+		Expect(deployments.Writes()-rejectedWrites(deployments)).To(Equal(many), summary.String())
 
 		By("restarting the operator")
 		requests = countRequests(ctx, namespace)

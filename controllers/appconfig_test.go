@@ -35,21 +35,6 @@ var _ = Describe("An AppConfig", func() {
 		Expect(summary.LiveReads()).To(BeZero(), summary.String())
 	})
 
-	It("repairs drift, and re-creates deleted objects", func(ctx context.Context) {
-		cfg := newConfig(namespace, "shop")
-		createConfigReady(ctx, cfg)
-		want := dataOf(ctx, namespace, "shop-config")
-		patch(ctx, mapNamed(namespace, "shop-config"), `{"data":{"LOG_LEVEL":"wrong"}}`)
-		Eventually(dataOf).WithContext(ctx).WithArguments(namespace, "shop-config").Should(Equal(want))
-		for _, name := range configMaps(ctx, namespace) {
-			Expect(user.Delete(ctx, mapNamed(namespace, name))).To(Succeed())
-		}
-		Eventually(dataOf).WithContext(ctx).WithArguments(namespace, "shop-config").Should(Equal(want))
-		Eventually(configMaps).WithContext(ctx).WithArguments(namespace).Should(HaveLen(2))
-		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("True Ready"))
-		Expect(cfg.Status.Revision).To(Equal(int64(1)))
-	})
-
 	It("serves each environment from one manifest", func(ctx context.Context) {
 		cfg := newConfig(namespace, "shop", func(s *configv1.AppConfigSpec) {
 			s.Environments = &configv1.AppConfigEnvironments{Prod: &configv1.AppConfigOverrides{
@@ -96,28 +81,6 @@ var _ = Describe("An AppConfig", func() {
 		changeConfig(ctx, cfg, func(s *configv1.AppConfigSpec) { s.Config["LOG_LEVEL"] = "info" })
 		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("True Ready"))
 		Expect(dataOf(ctx, namespace, "shop-config")["LOG_LEVEL"]).To(Equal("info"))
-	})
-
-	It("restarts what uses it, once", func(ctx context.Context) {
-		cfg := newConfig(namespace, "shop")
-		createConfigReady(ctx, cfg)
-		d := consumer(namespace, "web", "shop-config")
-		createRunning(ctx, d)
-		Eventually(func() []configv1.AppConfigDependent { _ = read(ctx, cfg); return cfg.Status.Dependents }).Should(HaveLen(1))
-		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("True Ready"))
-		settle(ctx)
-		generation := mustRead(ctx, d).Generation
-		changeConfig(ctx, cfg, func(s *configv1.AppConfigSpec) { s.Values["level"] = "info" })
-		Eventually(field(d, generationOf)).WithContext(ctx).Should(Equal(generation + 1))
-		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("True Ready"))
-		Expect(cfg.Status.Dependents).To(HaveLen(1))
-		Expect(cfg.Status.Dependents[0].State).To(Equal(configv1.DependentUpToDate))
-		Expect(cfg.Status.LastGoodRevision).To(Equal(int64(2)))
-		Expect(cfg.Status.LastRolloutTime.IsZero()).To(BeFalse())
-		settle(ctx)
-		Expect(mustRead(ctx, d).Generation).To(Equal(generation + 1))
-		Expect(len(configEvents(ctx, cfg))).To(BeNumerically("<=", 3), "an ordinary life has at most 3 events")
-		Expect(seriesOf(namespace)).To(ContainElements("appconfig_reconcile_total", "appconfig_creation_duration_seconds", "appconfig_changes_total", "fettle_config_changes_total"))
 	})
 
 	It("leaves a foreign ConfigMap of its name alone, and continues when it is deleted", func(ctx context.Context) {

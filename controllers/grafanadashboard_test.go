@@ -12,8 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Serial, as there is one for the operator, which is restarted with other flags.
-var _ = Describe("The operator", Serial, func() {
+var _ = Describe("The operator", func() {
 	It("keeps dashboards for Grafana in its namespace, unless a flag disables them", func(ctx context.Context) {
 		dashboards := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: "fettle-dashboards"}}
 		content := field(dashboards, func(m *corev1.ConfigMap) string { return m.Data["fettle-postgresql.json"] })

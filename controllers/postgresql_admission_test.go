@@ -41,8 +41,7 @@ func confineAgents(ctx context.Context) {
 	}
 }
 
-// Serial, as the policies are the cluster's.
-var _ = Describe("The token of an agent", Serial, func() {
+var _ = Describe("The token of an agent", func() {
 	change := func(ctx context.Context, c client.Client, pod *corev1.Pod, kind types.PatchType, body string) error {
 		return c.Patch(ctx, pod.DeepCopy(), client.RawPatch(kind, []byte(body)))
 	}

@@ -119,8 +119,7 @@ func vouches(roots, certificate []byte, host string) error {
 
 func init() {
 	if os.Getenv(realCertManager) != "" {
-		// Serial, as they change what the API server serves.
-		Describe("cert-manager itself", Serial, realCertManagerSpecs)
+		Describe("cert-manager itself", realCertManagerSpecs)
 	}
 }
 

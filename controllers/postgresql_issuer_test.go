@@ -69,8 +69,7 @@ func (m *certManager) issue(ctx context.Context) []byte {
 	return pair.Certificate
 }
 
-// Serial, as it changes what the API server serves.
-var _ = Describe("A PostgreSQL with a certificate of an issuer", Serial, func() {
+var _ = Describe("A PostgreSQL with a certificate of an issuer", func() {
 	It("serves it once all instances have its CA, and keeps the former certificate until then", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "issued", func(s *databasev1alpha1.PostgreSQLSpec) {

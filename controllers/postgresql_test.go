@@ -53,22 +53,6 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(requests.summary(ctx).Writes()).To(BeNumerically("<=", 16), requests.summary(ctx).String())
 	})
 
-	It("costs nothing while idle, and after a restart of the operator", func(ctx context.Context) {
-		namespace, _ := newDatabases(ctx)
-		pg := newPostgreSQL(namespace, "idle", instances(3))
-		createDatabase(ctx, pg)
-		settle(ctx)
-		everywhere := countRequests(ctx, "")
-		settle(ctx)
-		everywhere.expectIdle(ctx)
-
-		By("restarting the operator")
-		everywhere = countRequests(ctx, "")
-		runningOperator.restart()
-		settle(ctx)
-		everywhere.expectIdle(ctx)
-	})
-
 	It("replaces instances one at a time when the template changes, the primary last", func(ctx context.Context) {
 		namespace, fake := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "rolling", instances(3))
@@ -224,20 +208,6 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(pgCondition(ctx, pg, databasev1alpha1.PostgreSQLPrimaryReady)).To(Equal("True PrimaryReady"))
 	})
 
-	It("names the instance whose image can't be pulled, and deletes nothing", func(ctx context.Context) {
-		namespace, fake := newDatabases(ctx)
-		fake.Update(func(d *databases) { d.NotReady["unpulled-0"] = "ImagePullBackOff" })
-		pg := newPostgreSQL(namespace, "unpulled")
-		Expect(user.Create(ctx, pg)).To(Succeed())
-		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("False ImagePullBackOff"))
-		Expect(pg.Status.InstanceStatuses).To(ConsistOf(HaveField("State", databasev1alpha1.InstanceFailed)))
-		fake.Update(func(d *databases) {
-			Expect(d.Replaced).To(BeEmpty())
-			delete(d.NotReady, "unpulled-0")
-		})
-		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
-	})
-
 	It("renews certificates, grows volumes and names the primary while it is paused, and restarts nothing", func(ctx context.Context) {
 		namespace, fake := newDatabases(ctx)
 		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/fake", AllowVolumeExpansion: new(true)}
@@ -328,16 +298,5 @@ var _ = Describe("A PostgreSQL", func() {
 		patch(ctx, pg, `{"metadata":{"annotations":{"fettle.dev/reconcile-at":"now"}}}`)
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 		Eventually(passwords).WithContext(ctx).Should(Equal(map[string]bool{"app": true, "reader": true, "writer": true}))
-	})
-
-	It("does not adopt a foreign Secret", func(ctx context.Context) {
-		namespace, _ := newDatabases(ctx)
-		pg := newPostgreSQL(namespace, "taken")
-		foreign := secretOf(pg, "-credentials")
-		Expect(user.Create(ctx, foreign)).To(Succeed())
-		Expect(user.Create(ctx, pg)).To(Succeed())
-		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("False NameConflict"))
-		Expect(read(ctx, foreign)).To(Succeed())
-		Expect(foreign.Labels).To(BeEmpty())
 	})
 })

@@ -7,7 +7,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -55,7 +54,6 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 			fake.Update(func(d *databases) {
 				clear(d.NotReady)
 				clear(d.Unschedulable)
-				clear(d.MissingPods)
 				clear(d.UsedPercent)
 			})
 			if conditionType == databasev1alpha1.PostgreSQLVolumesReady {
@@ -64,18 +62,8 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 			Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 			requests.expectNothingDeleted(ctx)
 		},
-		Entry("the image of the first instance can't be pulled", databasev1alpha1.PostgreSQLPrimaryReady,
-			`^False ImagePullBackOff: pod ill-0 cannot pull image "docker.io/library/postgres:16": check its name and tag, spec.imagePullSecrets, and that the nodes can reach the registry$`,
-			func(d *databases) {
-				d.NotReady["ill-0"], d.NotReady["ill-1"] = "ErrImagePull", "ImagePullBackOff"
-			}),
 		Entry("the image of a replica can't be pulled", databasev1alpha1.PostgreSQLInstancesReady, `^False ImagePullBackOff: pod ill-1 cannot pull image`,
 			func(d *databases) { d.NotReady["ill-1"] = "ImagePullBackOff" }),
-		Entry("a pod that no node has room for", databasev1alpha1.PostgreSQLInstancesReady,
-			`^False Unschedulable: pod ill-1 cannot be scheduled: 0/3 nodes are available: 3 Insufficient memory.* spec.resources`,
-			func(d *databases) { d.Unschedulable["ill-1"] = "0/3 nodes are available: 3 Insufficient memory." }),
-		Entry("a pod that a quota refuses", databasev1alpha1.PostgreSQLInstancesReady, `^False InstanceNotReady: ill-1 has no pod yet: .*kubectl describe statefulset ill`,
-			func(d *databases) { d.MissingPods["ill-1"] = true }),
 		Entry("a disk that is full", databasev1alpha1.PostgreSQLVolumesReady, `^False DiskFull: the volume of ill-1 is 95% or more full: raise spec.storage, or set spec.autoGrow$`,
 			func(d *databases) { d.UsedPercent["ill-1"] = 97 }),
 	)
@@ -127,21 +115,6 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		Consistently(size).WithContext(ctx).Should(Equal("3Gi"))
 	})
 
-	It("names a Secret of a user's that lacks the password, and reads it when it has one", func(ctx context.Context) {
-		namespace, _ := newDatabases(ctx)
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reader"}, StringData: map[string]string{"pass": "typo"}}
-		Expect(user.Create(ctx, secret)).To(Succeed())
-		pg := newPostgreSQL(namespace, "keyless", func(s *databasev1alpha1.PostgreSQLSpec) {
-			s.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.SecretKeyReference{Name: "reader"}}}
-		})
-		Expect(user.Create(ctx, pg)).To(Succeed())
-		Eventually(pgSays(pg, databasev1alpha1.PostgreSQLConfigured)).WithContext(ctx).Should(
-			And(HavePrefix(`False SecretMissing: spec.roles: Secret "reader"`), ContainSubstring(`key "password"`)))
-		Expect(pgCondition(ctx, pg, databasev1alpha1.PostgreSQLPrimaryReady)).To(Equal("True PrimaryReady"))
-		patch(ctx, secret, `{"stringData":{"password":"right"}}`)
-		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
-	})
-
 	It("does not replace an authority that can't be read, and says how to go on", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "broken")
@@ -153,19 +126,6 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		Expect(read(ctx, authority)).To(Succeed())
 		Expect(string(authority.Data["tls.key"])).To(Equal("nonsense"))
 		Expect(user.Delete(ctx, authority)).To(Succeed())
-		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
-	})
-
-	It("adopts no foreign child of any kind", func(ctx context.Context) {
-		namespace, _ := newDatabases(ctx)
-		foreign := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "foreign-ro"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
-		}
-		Expect(user.Create(ctx, foreign)).To(Succeed())
-		pg := newPostgreSQL(namespace, "foreign")
-		Expect(user.Create(ctx, pg)).To(Succeed())
-		Eventually(pgSays(pg, fettlev1.Ready)).WithContext(ctx).Should(And(HavePrefix("False NameConflict: "), ContainSubstring("foreign-ro")))
-		Expect(user.Delete(ctx, foreign, client.GracePeriodSeconds(0))).To(Succeed())
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
 
@@ -189,25 +149,6 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 			patch(ctx, pg, `{"metadata":{"annotations":{"fettle.dev/accept-data-loss":%q}}}`, pod)
 			Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) map[string]string { return pg.Annotations })).WithContext(ctx).
 				ShouldNot(HaveKey("fettle.dev/accept-data-loss"))
-		}
-		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
-	})
-
-	It("re-creates the agents' ServiceAccount and their permissions", func(ctx context.Context) {
-		namespace, _ := newDatabases(ctx)
-		pg := newPostgreSQL(namespace, "rights")
-		createDatabase(ctx, pg)
-		for _, object := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
-			object.SetNamespace(namespace)
-			object.SetName(pg.Name)
-			Expect(read(ctx, object)).To(Succeed())
-			former := object.GetUID()
-			Expect(user.Delete(ctx, object)).To(Succeed())
-			Eventually(func(ctx context.Context) (bool, error) {
-				err := read(ctx, object)
-				return object.GetUID() != former, err
-			}).WithContext(ctx).Should(BeTrue())
-			Expect(metav1.IsControlledBy(object, pg)).To(BeTrue())
 		}
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})

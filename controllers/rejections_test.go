@@ -99,7 +99,7 @@ func rejection(request *http.Request, reason metav1.StatusReason) *http.Response
 var _ = Describe("A write that is rejected with a conflict although nothing changed", func() {
 	const conflict, notFound = metav1.StatusReasonConflict, metav1.StatusReasonNotFound
 
-	It("is retried: of the dashboards", Serial, func(ctx context.Context) {
+	It("is retried: of the dashboards", func(ctx context.Context) {
 		dashboards := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: "fettle-dashboards"}}
 		content := field(dashboards, func(m *corev1.ConfigMap) string { return m.Data["fettle-postgresql.json"] })
 		Eventually(content).WithContext(ctx).Should(ContainSubstring(`"title": "Fettle / PostgreSQL"`))

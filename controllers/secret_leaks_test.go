@@ -173,13 +173,12 @@ func writtenByOperator(resource schema.GroupVersionResource, object *unstructure
 	return content.Object
 }
 
-var _ = ReportAfterSuite("no value of a Secret is in logs, events and objects", func(ctx SpecContext, _ Report) {
-	if user == nil {
-		return // BeforeSuite has failed
-	}
-	Expect(operatorOutput.found(ctx)).To(BeEmpty())
+// expectNoLeaks finds no value of a Secret in logs, events and objects.
+func expectNoLeaks(ctx context.Context) {
+	GinkgoHelper()
+	Expect(operatorOutput.found(ctx)).To(BeEmpty(), "values of Secrets in logs, events and objects")
 	AddReportEntry("secrets", fmt.Sprintf("%d values of Secrets, %d bytes of log", operatorOutput.secrets.Len(), operatorOutput.log.Len()))
-})
+}
 
 // TestOutputs plants a value in each place that is searched.
 func TestOutputs(t *testing.T) {

@@ -1,5 +1,6 @@
 // Package controllers_test holds the behaviour of the operator, seen through the API of a real API server. One manager runs
 // all controllers, as the operator's ordinary identity with the role that ships, and one fake data plane rolls out Deployments.
+// `make test` runs the specs in several processes (ginkgo -procs). Each has its own API server, manager and data plane.
 package controllers_test
 
 import (
@@ -82,6 +83,14 @@ var _ = BeforeSuite(func() {
 	runningOperator = &operator{}
 	runningOperator.start()
 	DeferCleanup(runningOperator.stop)
+})
+
+var _ = AfterSuite(func(ctx context.Context) {
+	if runningOperator == nil {
+		return // BeforeSuite has failed
+	}
+	reportRights(ctx)
+	expectNoLeaks(ctx)
 })
 
 func newScheme() *runtime.Scheme {

@@ -2,7 +2,6 @@ package controllers_test
 
 import (
 	"context"
-	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -128,13 +127,4 @@ func freezeDeployments(ctx context.Context, namespace string) {
 	Eventually(func(attempt context.Context) error {
 		return user.Patch(attempt, probe, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"probe":"1"}}}`)), client.DryRunAll)
 	}).WithContext(ctx).Should(MatchError(ContainSubstring(policyText)))
-}
-
-// votes are n VoteConfigs with two options.
-func votes(namespace string, n int) []*votingv1alpha1.VoteConfig {
-	var all []*votingv1alpha1.VoteConfig
-	for i := range n {
-		all = append(all, newVote(namespace, fmt.Sprintf("vote-%d", i), "Cats", "Dogs"))
-	}
-	return all
 }

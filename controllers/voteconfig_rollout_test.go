@@ -54,21 +54,6 @@ var _ = Describe("A change of a VoteConfig", func() {
 		requests.expectIdle(ctx)
 	})
 
-	It("is found after an outage of the operator", func(ctx context.Context) {
-		vc := newVote(namespace, "vote", "Cats", "Dogs")
-		createVoteReady(ctx, vc)
-		d := consumer(namespace, "app", "vote-config")
-		createRunning(ctx, d)
-		Eventually(field(d, noteOf("vote"))).WithContext(ctx).ShouldNot(BeEmpty())
-		generation := d.Generation
-		runningOperator.stop()
-		changeVote(ctx, vc, func(s *votingv1alpha1.VoteConfigSpec) { s.Options[0].Label = "Apes" })
-		runningOperator.start()
-		Eventually(field(d, generationOf)).WithContext(ctx).Should(Equal(generation + 1))
-		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("True Ready"))
-		Consistently(field(d, generationOf)).WithContext(ctx).Should(Equal(generation + 1))
-	})
-
 	DescribeTable("restarts by mode", func(ctx context.Context, mode votingv1alpha1.RestartMode, env, mounted, named bool) {
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
 		vc.Spec.Target.Mode, vc.Spec.Target.Deployments = mode, []string{"named"}
@@ -100,7 +85,6 @@ var _ = Describe("A change of a VoteConfig", func() {
 			}
 		}
 	},
-		Entry("Env", votingv1alpha1.RestartEnv, true, true, true),
 		Entry("Mount", votingv1alpha1.RestartMount, true, false, true),
 		Entry("None", votingv1alpha1.RestartNone, false, false, false),
 	)
@@ -119,44 +103,5 @@ var _ = Describe("A change of a VoteConfig", func() {
 		Eventually(voteEvents).WithContext(ctx).WithArguments(vc).Should(ContainElement("Warning OptionsNotShown"))
 		changeVote(ctx, vc, func(s *votingv1alpha1.VoteConfigSpec) { s.Options = s.Options[:2] })
 		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("True Ready"))
-	})
-})
-
-var _ = Describe("20 VoteConfigs that are Ready", func() {
-	It("cost nothing while idle, when touched by any client, and after a restart", func(ctx context.Context) {
-		namespace := newVoteNamespace(ctx)
-		created := countRequests(ctx, namespace)
-		all := votes(namespace, 20)
-		for i, vc := range all {
-			if i%2 == 0 {
-				createRunning(ctx, consumer(namespace, vc.Name, vc.Name+"-config"))
-			}
-			Expect(user.Create(ctx, vc)).To(Succeed())
-		}
-		for _, vc := range all {
-			Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("True Ready"))
-		}
-		settle(ctx)
-		sent := created.summary(ctx)
-		// The ConfigMap and the status of each, and a note on each workload.
-		Expect(float64(sent.Writes())).To(BeNumerically("<=", 1.1*float64(2*20+10)), sent.String())
-
-		everywhere := countRequests(ctx, namespace)
-		everywhere.expectIdle(ctx)
-		By("touching each, and what they own and restart")
-		for i, vc := range all {
-			patch(ctx, vc, `{"metadata":{"annotations":{"fettle.dev/reconcile-at":"1"}}}`)
-			patch(ctx, mapNamed(namespace, vc.Name+"-config"), `{"metadata":{"labels":{"team":"a"}}}`)
-			if i%2 == 0 {
-				patch(ctx, consumer(namespace, vc.Name, ""), `{"metadata":{"labels":{"team":"a"}}}`)
-			}
-		}
-		settle(ctx)
-		everywhere.expectIdle(ctx)
-		By("restarting the operator")
-		everywhere = countRequests(ctx, namespace)
-		runningOperator.restart()
-		settle(ctx)
-		everywhere.expectIdle(ctx)
 	})
 })

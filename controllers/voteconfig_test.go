@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
 )
@@ -42,53 +41,6 @@ var _ = Describe("A VoteConfig", func() {
 		Expect(voteEvents(ctx, vc)).To(ConsistOf("Normal Ready"))
 	})
 
-	It("reports when the data changed, not when they were reconciled", func(ctx context.Context) {
-		vc := newVote(namespace, "vote", "Cats", "Dogs")
-		createVoteReady(ctx, vc)
-		updated, hash := vc.Status.LastUpdated, vc.Status.Hash
-		patch(ctx, vc, `{"metadata":{"annotations":{"fettle.dev/reconcile-at":"1"}},"spec":{"target":{"mode":"Mount"}}}`)
-		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("True Ready"))
-		patch(ctx, mapNamed(namespace, "vote-config"), `{"data":{"OPTION_A":"wrong","own":"kept"}}`)
-		Eventually(dataOf).WithContext(ctx).WithArguments(namespace, "vote-config").Should(And(HaveKeyWithValue("OPTION_A", "Cats"), HaveKeyWithValue("own", "kept")))
-		Consistently(field(vc, func(v *votingv1alpha1.VoteConfig) metav1.Time { return v.Status.LastUpdated })).WithContext(ctx).Should(Equal(updated))
-		Expect(vc.Status.Hash).To(Equal(hash))
-
-		By("removing an option, later")
-		Consistently(ctx.Err, "1100ms").Should(Succeed()) // the time has whole seconds
-		changeVote(ctx, vc, func(s *votingv1alpha1.VoteConfigSpec) { s.Options[1].ID = "c" })
-		Eventually(dataOf).WithContext(ctx).WithArguments(namespace, "vote-config").Should(And(
-			HaveKeyWithValue("OPTION_C", "Dogs"), Not(HaveKey("OPTION_B")), Not(HaveKey("option_b")), HaveKeyWithValue("own", "kept")))
-		Eventually(field(vc, func(v *votingv1alpha1.VoteConfig) bool { return v.Status.LastUpdated.After(updated.Time) })).WithContext(ctx).Should(BeTrue())
-	})
-
-	It("re-creates a deleted ConfigMap and a removed status", func(ctx context.Context) {
-		vc := newVote(namespace, "vote", "Cats", "Dogs")
-		createVoteReady(ctx, vc)
-		want := dataOf(ctx, namespace, "vote-config")
-		Expect(user.Delete(ctx, mapNamed(namespace, "vote-config"))).To(Succeed())
-		Eventually(dataOf).WithContext(ctx).WithArguments(namespace, "vote-config").Should(Equal(want))
-		Expect(read(ctx, vc)).To(Succeed())
-		before := vc.DeepCopy()
-		vc.Status = votingv1alpha1.VoteConfigStatus{}
-		Expect(user.Status().Patch(ctx, vc, client.MergeFrom(before))).To(Succeed())
-		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("True Ready"))
-		Expect(vc.Status.OptionsSummary).To(Equal("Cats,Dogs"))
-	})
-
-	It("does not touch a foreign ConfigMap, and continues after its deletion", func(ctx context.Context) {
-		foreign := mapNamed(namespace, "vote-config")
-		foreign.Data = map[string]string{"mine": "1"}
-		Expect(user.Create(ctx, foreign)).To(Succeed())
-		vc := newVote(namespace, "vote", "Cats", "Dogs")
-		Expect(user.Create(ctx, vc)).To(Succeed())
-		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("False NameConflict"))
-		Expect(voteMessage(vc)).To(ContainSubstring(`ConfigMap "vote-config" exists and is not controlled by this VoteConfig`))
-		Expect(vc.Status.Phase).To(Equal(votingv1alpha1.PhaseDegraded))
-		Expect(dataOf(ctx, namespace, "vote-config")).To(Equal(map[string]string{"mine": "1"}))
-		Expect(user.Delete(ctx, foreign)).To(Succeed())
-		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("True Ready"))
-	})
-
 	It("does not share a ConfigMap with another VoteConfig or an AppConfig", func(ctx context.Context) {
 		first, second, third := newVote(namespace, "first", "Cats", "Dogs"), newVote(namespace, "second", "Go", "Rust"), newVote(namespace, "third", "A", "B")
 		first.Spec.Target.ConfigMapName, second.Spec.Target.ConfigMapName, third.Spec.Target.ConfigMapName = "shared", "shared", "shop-config"
@@ -108,16 +60,6 @@ var _ = Describe("A VoteConfig", func() {
 		Eventually(func() bool { return apierrors.IsNotFound(read(ctx, first)) }).Should(BeTrue())
 		Expect(user.Delete(ctx, mapNamed(namespace, "shared"))).To(Succeed()) // what the garbage collector does
 		Eventually(voteReady).WithContext(ctx).WithArguments(second).Should(Equal("True Ready"))
-	})
-
-	It("writes nothing while it is paused, and applies the spec afterwards", func(ctx context.Context) {
-		vc := newVote(namespace, "vote", "Cats", "Dogs")
-		vc.Spec.Paused = true
-		Expect(user.Create(ctx, vc)).To(Succeed())
-		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("Unknown Paused"))
-		Consistently(dataOf).WithContext(ctx).WithArguments(namespace, "vote-config").Should(BeNil())
-		changeVote(ctx, vc, func(s *votingv1alpha1.VoteConfigSpec) { s.Paused = false })
-		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("True Ready"))
 	})
 
 	It("removes its annotations from workloads when it is deleted, but not those of pods", func(ctx context.Context) {

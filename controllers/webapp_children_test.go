@@ -5,16 +5,12 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	k8sappsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
@@ -23,80 +19,6 @@ import (
 var _ = Describe("The children of a WebApp", func() {
 	var namespace string
 	BeforeEach(func(ctx context.Context) { namespace = newNamespace(ctx) })
-
-	DescribeTable("are repaired after a change by another client",
-		func(ctx context.Context, kind client.Object, wrong string, right func(client.Object) bool) {
-			app := newApp(namespace, "web", everything)
-			createReady(ctx, app)
-			obj := child(app, kind.DeepCopyObject().(client.Object))
-			Expect(read(ctx, obj)).To(Succeed())
-			Expect(right(obj)).To(BeTrue())
-			patch(ctx, obj, "%s", wrong)
-			Expect(right(obj)).To(BeFalse(), "the patch changed nothing")
-			Eventually(field(obj, right)).WithContext(ctx).Should(BeTrue())
-			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
-		},
-		Entry("Deployment", &k8sappsv1.Deployment{}, `{"spec":{"progressDeadlineSeconds":77}}`, func(o client.Object) bool {
-			return *o.(*k8sappsv1.Deployment).Spec.ProgressDeadlineSeconds == 600
-		}),
-		Entry("Service", &corev1.Service{}, `{"spec":{"ports":[{"name":"http","port":81}]}}`, func(o client.Object) bool {
-			ports := o.(*corev1.Service).Spec.Ports
-			return len(ports) == 1 && ports[0].Port == 80 && ports[0].TargetPort == intstr.FromString("http")
-		}),
-		Entry("Deployment's ports", &k8sappsv1.Deployment{}, `[{"op":"replace","path":"/spec/template/spec/containers/0/ports/0/containerPort","value":81}]`, func(o client.Object) bool {
-			ports := o.(*k8sappsv1.Deployment).Spec.Template.Spec.Containers[0].Ports
-			return len(ports) == 1 && ports[0].ContainerPort == 80
-		}),
-		Entry("Service's ports", &corev1.Service{}, `[{"op":"replace","path":"/spec/ports/0/port","value":81}]`, func(o client.Object) bool {
-			return len(o.(*corev1.Service).Spec.Ports) == 1 && o.(*corev1.Service).Spec.Ports[0].Port == 80
-		}),
-		Entry("its labels", &corev1.Service{}, `{"metadata":{"labels":{"app.kubernetes.io/name":"other"}}}`, func(o client.Object) bool {
-			return o.GetLabels()["app.kubernetes.io/name"] == "web"
-		}),
-		Entry("PodDisruptionBudget", &policyv1.PodDisruptionBudget{}, `{"spec":{"maxUnavailable":2}}`, func(o client.Object) bool {
-			return *o.(*policyv1.PodDisruptionBudget).Spec.MaxUnavailable == intstr.FromInt32(1)
-		}),
-		Entry("Ingress", &networkingv1.Ingress{}, `{"spec":{"rules":null,"defaultBackend":{"service":{"name":"x","port":{"number":1}}}}}`, func(o client.Object) bool {
-			return len(o.(*networkingv1.Ingress).Spec.Rules) == 1
-		}),
-		Entry("NetworkPolicy", &networkingv1.NetworkPolicy{}, `{"spec":{"ingress":[{}]}}`, func(o client.Object) bool {
-			return len(o.(*networkingv1.NetworkPolicy).Spec.Ingress[0].From) == 1
-		}),
-		Entry("HorizontalPodAutoscaler", &autoscalingv2.HorizontalPodAutoscaler{}, `{"spec":{"maxReplicas":3}}`, func(o client.Object) bool {
-			return o.(*autoscalingv2.HorizontalPodAutoscaler).Spec.MaxReplicas == 10
-		}),
-	)
-
-	It("are re-created after a deletion, with one write each", func(ctx context.Context) {
-		app := newApp(namespace, "web", everything)
-		createReady(ctx, app)
-		settle(ctx)
-		for _, kind := range childKinds() {
-			obj := child(app, kind)
-			Expect(read(ctx, obj)).To(Succeed())
-			was := obj.GetUID()
-			requests := countRequests(ctx, namespace)
-			Expect(user.Delete(ctx, obj)).To(Succeed())
-			Eventually(func() (types.UID, error) { err := read(ctx, obj); return obj.GetUID(), err }).ShouldNot(Equal(was))
-			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
-			created := requests.summary(ctx)
-			Expect(created.Writes()-to(created, "webapps.apps.fettle.dev", "status").Writes()).To(BeNumerically("<=", 2), created.String())
-		}
-	})
-
-	It("are deleted when the spec no longer asks for them", func(ctx context.Context) {
-		app := newApp(namespace, "web", everything)
-		createReady(ctx, app)
-		change(ctx, app, func(s *appsv1.WebAppSpec) {
-			s.Ingress, s.NetworkPolicy, s.Autoscaling, s.Replicas = nil, nil, nil, new(int32(1))
-		})
-		for _, kind := range childKinds()[2:] {
-			obj := child(app, kind)
-			Eventually(func() error { return read(ctx, obj) }).Should(Satisfy(apierrors.IsNotFound), "%T", obj)
-		}
-		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
-		Expect(condition(ctx, app, appsv1.WebAppPublished)).To(Equal("none"))
-	})
 
 	DescribeTable("are not taken over from other owners",
 		func(ctx context.Context, foreign client.Object) {
@@ -120,15 +42,7 @@ var _ = Describe("The children of a WebApp", func() {
 			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
 			Eventually(eventReasons).WithContext(ctx).WithArguments(app).Should(ConsistOf("Warning NameConflict", "Normal Ready"))
 		},
-		Entry("Deployment", &k8sappsv1.Deployment{Spec: k8sappsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}},
-			},
-		}}),
 		Entry("Service", &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}),
-		Entry("PodDisruptionBudget", &policyv1.PodDisruptionBudget{}),
 	)
 
 	It("keep what other clients add, without a write or a rollout", func(ctx context.Context) {

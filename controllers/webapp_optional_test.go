@@ -37,8 +37,7 @@ func uninstall(ctx context.Context) {
 	}
 }
 
-// Serial, as it changes what the API server serves.
-var _ = Describe("A WebApp that asks for APIs that the cluster lacks", Serial, func() {
+var _ = Describe("A WebApp that asks for APIs that the cluster lacks", func() {
 	It("reports it, and recovers when they are installed, removed and installed again", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		app := newApp(namespace, "web", func(s *appsv1.WebAppSpec) {

@@ -98,8 +98,7 @@ var _ = Describe("A WebApp that is published", func() {
 		requests.expectIdle(ctx)
 	})
 
-	// Serial, as it changes what the API server serves.
-	It("follows its route, Gateway and certificate", Serial, func(ctx context.Context) {
+	It("follows its route, Gateway and certificate", func(ctx context.Context) {
 		_, err := envtest.InstallCRDs(env.Admin, optionalCRDs)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(uninstall)

@@ -72,14 +72,6 @@ var _ = Describe("A WebApp whose pods don't start", func() {
 		},
 		Entry("the image can't be pulled", "ImagePullBackOff", `cannot pull image "nginx:1.25": check its name and tag`, nil,
 			waiting("ErrImagePull", "Back-off pulling image, 5th try", 0)),
-		Entry("the container keeps exiting", "CrashLoopBackOff", `exit code 3): check kubectl logs --previous web-1`, nil,
-			waiting("CrashLoopBackOff", "back-off 10s restarting failed container", 2)),
-		Entry("no node has room", "Unschedulable", "0/3 nodes are available", nil, &corev1.PodStatus{
-			Phase: corev1.PodPending,
-			Conditions: []corev1.PodCondition{{
-				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available",
-			}},
-		}),
 		Entry("the quota is used up", "QuotaExceeded", "exceeded quota: small", func(s *k8sappsv1.DeploymentStatus) {
 			s.Replicas, s.UpdatedReplicas = 0, 0
 			s.Conditions = []k8sappsv1.DeploymentCondition{{

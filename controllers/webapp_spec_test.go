@@ -38,7 +38,6 @@ var _ = Describe("The spec of a WebApp", func() {
 			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
 			Expect(mustRead(ctx, deploymentOf(app)).Spec).To(Equal(template))
 		},
-		Entry("probe: TCP, HTTP", probing(nil), probing(&appsv1.WebAppProbe{Path: "/healthz"})),
 		Entry("probe: HTTP, GRPC", probing(&appsv1.WebAppProbe{Path: "/"}), probing(&appsv1.WebAppProbe{Type: "GRPC"})),
 		Entry("probe: GRPC, None", probing(&appsv1.WebAppProbe{Type: "GRPC"}), probing(&appsv1.WebAppProbe{Type: "None"})),
 		Entry("volume: ConfigMap, Secret",
@@ -52,29 +51,20 @@ var _ = Describe("The spec of a WebApp", func() {
 		Entry("volume: claim, none",
 			mounting(appsv1.WebAppVolume{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "a"}}),
 			func(s *appsv1.WebAppSpec) { s.Volumes, s.VolumeMounts = nil, nil }),
-		Entry("strategy: default, Recreate", func(s *appsv1.WebAppSpec) { s.Strategy = nil },
-			func(s *appsv1.WebAppSpec) { s.Strategy = &appsv1.WebAppStrategy{Type: "Recreate"} }),
 		Entry("strategy: own numbers, Recreate", func(s *appsv1.WebAppSpec) {
 			s.Strategy = &appsv1.WebAppStrategy{Type: "RollingUpdate", MaxSurge: new(intstr.FromInt32(1)), MaxUnavailable: new(intstr.FromString("0%"))}
 		}, func(s *appsv1.WebAppSpec) { s.Strategy = &appsv1.WebAppStrategy{Type: "Recreate"} }),
 		Entry("ServiceAccount: default, own", func(s *appsv1.WebAppSpec) { s.ServiceAccountName = "" },
 			func(s *appsv1.WebAppSpec) { s.ServiceAccountName = "web" }),
-		Entry("image: latest, tag", func(s *appsv1.WebAppSpec) { s.Image = "nginx" }, func(s *appsv1.WebAppSpec) { s.Image = "nginx:1.25" }),
-		Entry("port", func(s *appsv1.WebAppSpec) { s.Port = 80 }, func(s *appsv1.WebAppSpec) { s.Port = 8080 }),
 		Entry("extra ports", func(s *appsv1.WebAppSpec) { s.Service.ExtraPorts = nil }, func(s *appsv1.WebAppSpec) {
 			s.Service.ExtraPorts = []appsv1.WebAppPort{{Name: "alt", Port: 8080, TargetPort: 80}, {Name: "metrics", Port: 9090}}
 		}),
-		Entry("Service: ClusterIP, LoadBalancer", func(s *appsv1.WebAppSpec) { s.Service.Type = "ClusterIP" },
-			func(s *appsv1.WebAppSpec) { s.Service.Type = "LoadBalancer" }),
 		Entry("Service: NodePort, ClusterIP", func(s *appsv1.WebAppSpec) { s.Service.Type = "NodePort" },
 			func(s *appsv1.WebAppSpec) { s.Service.Type = "ClusterIP" }),
 		Entry("environment", func(s *appsv1.WebAppSpec) { s.Env = []appsv1.WebAppEnvVar{{Name: "A", Value: "1"}} },
 			func(s *appsv1.WebAppSpec) {
 				s.Env = []appsv1.WebAppEnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
 			}),
-		Entry("disruption", func(s *appsv1.WebAppSpec) { s.Disruption = nil }, func(s *appsv1.WebAppSpec) {
-			s.Disruption = &appsv1.WebAppDisruption{MinAvailable: new(intstr.FromString("50%"))}
-		}),
 		Entry("security profile", func(s *appsv1.WebAppSpec) { s.SecurityProfile = "Baseline" },
 			func(s *appsv1.WebAppSpec) { s.SecurityProfile = "Restricted" }),
 	)

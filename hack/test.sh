@@ -41,11 +41,17 @@ if [ "${1:-}" = race ]; then
   exit
 fi
 # make e2e runs the end-to-end tests.
-packages=$(go list ./... | grep -vE '/test/(e2e|postgres)$')
+packages=$(go list ./... | grep -vE '/controllers$|/test/(e2e|postgres)$')
 
-# The tests mostly wait, so more packages run in parallel than there are cores.
+# The specs of controllers/ mostly wait. They run in 4 processes, each with its own API server, beside the other packages.
+specs=dist/logs/controllers.log
+go run github.com/onsi/ginkgo/v2/ginkgo -procs=4 --no-color --timeout 30m ./controllers >$specs 2>&1 &
+controllers=$!
 # shellcheck disable=SC2086 # a list of packages
-suite test go test -p 3 -count=1 -timeout 30m $packages
+suite test go test -p 2 -count=1 -timeout 30m $packages
+echo "=== controllers (log: $specs)"
+wait $controllers || failed="$failed controllers"
+cat $specs
 # These tests measure failure detection times, so no other test runs in parallel.
 suite test-postgres go test -count=1 -timeout 25m -parallel 4 ./test/postgres
 suite test-alerts go -C test/alerts test -count=1 -timeout 10m ./...

@@ -73,6 +73,7 @@ const (
 
 // selection bounds the number of plans. Every F1, F2, F3, F5 and F11-delete is among them.
 type selection struct {
+	day             int // each day, a write gets another F4 answer
 	answersPerWrite int // F4 answers per write; the others are spread over the other writes
 	heldPerAnswer   int // writes with each F4 answer held
 	unheardPerCall  int // answers of F4-unheard per distinct write of a step
@@ -80,7 +81,7 @@ type selection struct {
 }
 
 var (
-	shortRun = selection{answersPerWrite: 3, heldPerAnswer: 1, unheardPerCall: 2, driftsPerChild: 3}
+	shortRun = selection{answersPerWrite: 1, heldPerAnswer: 1, unheardPerCall: 1, driftsPerChild: 2}
 	fullRun  = selection{answersPerWrite: 100, heldPerAnswer: 100, unheardPerCall: 100, driftsPerChild: 100}
 )
 
@@ -94,7 +95,7 @@ func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift)
 		taken := 0
 		for n := range answers {
 			// Each write starts at another answer, so a few answers per write still cover all answers.
-			a := answers[(n+i*s.answersPerWrite)%len(answers)]
+			a := answers[(n+i*s.answersPerWrite+s.day)%len(answers)]
 			if a.possible(record) && taken < s.answersPerWrite {
 				taken++
 				plans = append(plans, Plan{Kind: Reply, Write: i + 1, Object: record.object(), Answer: a, Step: record.Step})
@@ -123,7 +124,7 @@ func (s selection) held(trace []Record) []Plan {
 			}
 		}
 		for i := range min(s.heldPerAnswer, len(writes)) {
-			at := writes[(n+i)%len(writes)]
+			at := writes[(n+i+s.day)%len(writes)]
 			plans = append(plans, Plan{Kind: HeldReply, Write: at, Object: trace[at-1].object(), Answer: a, Step: trace[at-1].Step})
 		}
 	}
@@ -142,7 +143,7 @@ func (s selection) unheard(trace []Record) []Plan {
 		var possible []answer
 		for i := range unheardAnswers {
 			// Each call starts at another answer, so one answer per call still covers all answers.
-			a := unheardAnswers[(i+len(calls))%len(unheardAnswers)]
+			a := unheardAnswers[(i+len(calls)+s.day)%len(unheardAnswers)]
 			if a.possible(record) && len(possible) < s.unheardPerCall {
 				possible = append(possible, a)
 			}

@@ -24,11 +24,12 @@ import (
 
 // Environment variables that choose the plans of Run.
 const (
-	// VariableAmount set to "all" runs every plan; otherwise each write gets some of the F4 answers, and each child some of the changes.
+	// VariableAmount set to "all" runs every plan; otherwise each write gets one of the F4 answers, another each day, and each
+	// child some of the changes.
 	VariableAmount = "FAULTS"
 	// VariablePlan is the ID of the only plan to run, as in a report: scenario/plan.
 	VariablePlan = "FAULTS_PLAN"
-	// VariableDay is the day, from 0, whose plans are run in a scenario with a rotation; today if empty.
+	// VariableDay is the day, from 0, whose plans are run; today if empty.
 	VariableDay = "FAULTS_DAY"
 	// VariableParallel is the number of concurrent plans.
 	VariableParallel = "FAULTS_PARALLEL"
@@ -117,6 +118,7 @@ func Execute(ctx context.Context, env *testenv.Env, scenario Scenario, options O
 		return report, err
 	}
 	chosen := shortRun
+	chosen.day = options.Day
 	if options.All || options.Only != "" {
 		chosen = fullRun
 	}
@@ -126,7 +128,7 @@ func Execute(ctx context.Context, env *testenv.Env, scenario Scenario, options O
 		return report, err
 	}
 	report.Plans, report.Kinds = len(plans), kinds(plans)
-	if n := scenario.Rotation; n > 1 && chosen == shortRun {
+	if n := scenario.Rotation; n > 1 && chosen != fullRun {
 		report.Day = fmt.Sprintf("day %d of %d, %s=%d; ", options.Day%n+1, n, VariableDay, options.Day%n)
 	}
 	err = stage.playAll(ctx, plans, reference, options, &report)
@@ -191,7 +193,7 @@ func (s *fixture) plans(ctx context.Context, reference *outcome, chosen selectio
 	slices.SortFunc(children, func(a, b Key) int { return cmp.Compare(a.String(), b.String()) })
 	plans := chosen.plans(reference.writes, children, drifts)
 	plans = slices.DeleteFunc(plans, func(p Plan) bool { return s.skips(p, chosen) })
-	if only == "" && chosen == shortRun {
+	if only == "" && chosen != fullRun {
 		plans = plansOfDay(plans, s.options.Day, s.scenario.Rotation)
 	}
 	if only == "" {
@@ -207,7 +209,7 @@ func (s *fixture) plans(ctx context.Context, reference *outcome, chosen selectio
 // skips reports whether the scenario skips a plan.
 func (s *fixture) skips(p Plan, chosen selection) bool {
 	never := s.scenario.Impossible != nil && s.scenario.Impossible(p)
-	return never || chosen == shortRun && s.scenario.SkipByDefault != nil && s.scenario.SkipByDefault(p)
+	return never || chosen != fullRun && s.scenario.SkipByDefault != nil && s.scenario.SkipByDefault(p)
 }
 
 // defaultParallel suits two processors: a plan mostly waits.

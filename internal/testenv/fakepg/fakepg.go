@@ -47,8 +47,6 @@ type Kubelet struct {
 	Unschedulable map[string]string
 	// VolumeNodes are the nodes of the pods' volumes, by pod: the pods run there or nowhere. Other pods get no node.
 	VolumeNodes map[string]string
-	// MissingPods are pods that are not created, for example because of a quota.
-	MissingPods map[string]bool
 	// UnboundClaims are pods whose claims get no volume. ResizeErrors are pods whose claims do not grow. The value is the
 	// message of Kubernetes.
 	UnboundClaims map[string]bool
@@ -120,7 +118,7 @@ func Start(ctx context.Context, config *rest.Config, options Options) (*Kubelet,
 func newKubelet(options Options, seen cache.Cache, writer client.Client) *Kubelet {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, time.Second)
 	return &Kubelet{
-		NotReady: map[string]string{}, Unschedulable: map[string]string{}, MissingPods: map[string]bool{}, UnboundClaims: map[string]bool{}, ResizeErrors: map[string]string{},
+		NotReady: map[string]string{}, Unschedulable: map[string]string{}, UnboundClaims: map[string]bool{}, ResizeErrors: map[string]string{},
 		VolumeNodes: map[string]string{}, PendingRestart: map[string][]string{}, UsedPercent: map[string]int{}, ChangeStatus: map[string]func(*agentapi.Status){}, ApplyErrors: map[string]string{}, Timeline: 1,
 		options: options, cache: seen, client: writer, queue: workqueue.NewTypedRateLimitingQueue(limiter),
 		agents: map[types.UID]*agent{}, startedAt: map[types.UID]time.Time{}, applied: map[types.UID]agentapi.Applied{}, deletedAt: map[types.UID]time.Time{},

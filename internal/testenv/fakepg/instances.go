@@ -112,12 +112,9 @@ func (p *Kubelet) syncInstance(ctx context.Context, w *fixture, name string) err
 	if err := p.syncClaim(ctx, w, name); err != nil {
 		return err
 	}
-	p.mu.Lock()
-	missing := p.MissingPods[name]
-	p.mu.Unlock()
 	pod := w.pods[name]
 	switch {
-	case pod == nil && (missing || w.terminating[name] != nil):
+	case pod == nil && w.terminating[name] != nil:
 		return nil
 	case pod == nil:
 		pod = podOf(w.set, name)
