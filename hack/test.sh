@@ -41,7 +41,8 @@ if [ "${1:-}" = race ]; then
   exit
 fi
 # make e2e runs the end-to-end tests.
-packages=$(go list ./... | grep -vE '/controllers$|/test/(e2e|postgres)$')
+# The fault-injection tests take longest, so they start first.
+packages="./test/faults $(go list ./... | grep -vE '/controllers$|/test/(e2e|faults|postgres)$')"
 
 # The specs of controllers/ mostly wait. They run in 4 processes, each with its own API server, beside the other packages.
 specs=dist/logs/controllers.log
