@@ -14,6 +14,7 @@ import (
 	"github.com/fettle-dev/fettle/controllers/webapppolicy"
 	"github.com/fettle-dev/fettle/internal/digest"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -41,34 +42,25 @@ type Options struct {
 
 // Setup registers every controller with the manager.
 func Setup(mgr ctrl.Manager, opts Options) error {
+	common := reconciler.Options{Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, Metrics: opts.Metrics}
 	keys := digest.NewKeyring(mgr, opts.OperatorNamespace)
 	engine, err := rollout.New(mgr, rollout.Options{Namespaces: opts.Namespaces, Keys: keys})
 	if err != nil {
 		return err
 	}
-	err = webapp.Setup(mgr, webapp.Options{
-		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, RestartDelay: opts.RestartDelay,
-		Metrics: opts.Metrics, Engine: engine,
-	})
+	err = webapp.Setup(mgr, webapp.Options{Options: common, RestartDelay: opts.RestartDelay, Engine: engine})
 	if err != nil {
 		return err
 	}
-	err = appconfig.Setup(mgr, appconfig.Options{
-		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, Metrics: opts.Metrics, Engine: engine, Keys: keys,
-	})
+	err = appconfig.Setup(mgr, appconfig.Options{Options: common, Engine: engine, Keys: keys})
 	if err != nil {
 		return err
 	}
-	err = voteconfig.Setup(mgr, voteconfig.Options{
-		Workers: opts.Workers, Engine: engine, Metrics: opts.Metrics,
-	})
+	err = voteconfig.Setup(mgr, voteconfig.Options{Options: common, Engine: engine})
 	if err != nil {
 		return err
 	}
-	err = postgresql.Setup(mgr, postgresql.Options{
-		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, AgentImage: opts.AgentImage, Metrics: opts.Metrics,
-		OperatorNamespace: opts.OperatorNamespace,
-	})
+	err = postgresql.Setup(mgr, postgresql.Options{Options: common, AgentImage: opts.AgentImage, OperatorNamespace: opts.OperatorNamespace})
 	if err != nil {
 		return err
 	}
@@ -76,5 +68,5 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if err != nil {
 		return err
 	}
-	return webapppolicy.Setup(mgr, webapppolicy.Options{Workers: opts.Workers, Webhooks: opts.Webhooks, Metrics: opts.Metrics})
+	return webapppolicy.Setup(mgr, webapppolicy.Options{Options: common, Webhooks: opts.Webhooks})
 }

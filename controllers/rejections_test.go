@@ -123,12 +123,11 @@ var _ = Describe("A write that is rejected with a conflict although nothing chan
 		Eventually(note).WithContext(ctx).Should(BeEmpty())
 	})
 
-	It("is retried: of the finalizer of an old VoteConfig, and of the annotation on a workload", func(ctx context.Context) {
+	It("is retried: of the annotation on a workload, before and after its VoteConfig is gone", func(ctx context.Context) {
 		namespace := newVoteNamespace(ctx)
-		rejecting.expect(http.MethodPatch, namespace+"/voteconfigs/vote", conflict, notFound)
+		rejecting.expect(http.MethodPatch, namespace+"/deployments/app", conflict, notFound)
 		createRunning(ctx, consumer(namespace, "app", "vote-config"))
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
-		vc.Finalizers = []string{"voting.fettle.dev/finalizer"}
 		createVoteReady(ctx, vc)
 		note := noteOn(consumer(namespace, "app", ""), "voting.fettle.dev/vote")
 		Eventually(note).WithContext(ctx).ShouldNot(BeEmpty())

@@ -2,7 +2,6 @@ package controllers_test
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -104,18 +103,6 @@ var _ = Describe("A VoteConfig", func() {
 		Expect(deleted).To(Succeed())
 		Expect(err).To(Satisfy(apierrors.IsNotFound))
 		Eventually(field(d, noteOf("vote"))).WithContext(ctx).Should(BeEmpty())
-	})
-
-	It("loses the finalizer of development versions", func(ctx context.Context) {
-		vc, old := newVote(namespace, "vote", "Cats", "Dogs"), newVote(namespace, "old", "Cats", "Dogs")
-		vc.Finalizers, old.Finalizers = []string{"voting.fettle.dev/finalizer"}, []string{"voting.fettle.dev/finalizer"}
-		createVoteReady(ctx, vc)
-		Expect(vc.Finalizers).To(BeEmpty())
-		runningOperator.stop()
-		deleted := errors.Join(user.Create(ctx, old), user.Delete(ctx, old))
-		runningOperator.start()
-		Expect(deleted).To(Succeed())
-		Eventually(func() error { return read(ctx, old) }).Should(Satisfy(apierrors.IsNotFound))
 	})
 
 	It("blocks nothing in a namespace that is being deleted", func(ctx context.Context) {

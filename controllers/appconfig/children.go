@@ -13,13 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	"github.com/fettle-dev/fettle/internal/reconciler"
 )
 
 // find reads the published objects and the history of cfg.
 func (r *Reconciler) find(ctx context.Context, cfg *configv1.AppConfig) (existing, error) {
 	var found existing
 	maps := &corev1.ConfigMapList{}
-	if err := r.client.List(ctx, maps, client.InNamespace(cfg.Namespace), client.MatchingFields{indexOwner: cfg.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, maps, client.InNamespace(cfg.Namespace), client.MatchingFields{indexOwner: cfg.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return found, fmt.Errorf("list ConfigMaps: %w", err)
 	}
 	for i := range maps.Items {
@@ -51,7 +52,7 @@ func (r *Reconciler) secretOf(ctx context.Context, cfg *configv1.AppConfig, cm *
 		return nil, nil //nolint:nilnil // none is an answer
 	}
 	secret := &corev1.Secret{}
-	err := r.client.Get(ctx, client.ObjectKeyFromObject(cm), secret)
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(cm), secret)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // none is an answer
@@ -85,11 +86,11 @@ func (r *Reconciler) conflict(ctx context.Context, cfg *configv1.AppConfig) (*co
 // is none.
 func (r *Reconciler) publisher(ctx context.Context, namespace, name string) (*configv1.AppConfig, *corev1.ConfigMap, error) {
 	rivals := &configv1.AppConfigList{}
-	if err := r.client.List(ctx, rivals, client.InNamespace(namespace), client.MatchingFields{indexTarget: name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, rivals, client.InNamespace(namespace), client.MatchingFields{indexTarget: name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("list AppConfigs: %w", err)
 	}
 	holder := &corev1.ConfigMap{}
-	if err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, holder); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, holder); client.IgnoreNotFound(err) != nil {
 		return nil, nil, fmt.Errorf("get ConfigMap: %w", err)
 	}
 	return firstOf(rivals.Items, holder), holder, nil
@@ -119,8 +120,8 @@ func (r *Reconciler) foreign(ctx context.Context, cfg *configv1.AppConfig, kind,
 		obj    client.Object
 		needed bool // without it there is none
 	}{
-		{r.client, metadataOf(kind), true},
-		{r.client, emptyObject(kind), false},
+		{r.Client, metadataOf(kind), true},
+		{r.Client, emptyObject(kind), false},
 		{r.sources.live, metadataOf(kind), true},
 	} {
 		err := client.IgnoreNotFound(look.reader.Get(ctx, key, look.obj))
@@ -140,7 +141,7 @@ func belongs(cfg *configv1.AppConfig, obj metav1.Object) bool {
 	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
 		return ref.UID == cfg.UID || (ref.Kind == ownerKind && ref.Name == cfg.Name)
 	}
-	return obj.GetLabels()[labelOwnerKind] == ownerKind && obj.GetLabels()[labelOwnerName] == cfg.Name
+	return obj.GetLabels()[reconciler.LabelOwnerKind] == ownerKind && obj.GetLabels()[reconciler.LabelOwnerName] == cfg.Name
 }
 
 func metadataOf(kind string) client.Object {
@@ -208,7 +209,7 @@ func (r *Reconciler) cacheCurrent(ctx context.Context, cfg *configv1.AppConfig) 
 		return true, nil
 	}
 	for _, obj := range objects.([]client.Object) {
-		if _, current, err := r.applier.Get(ctx, obj.DeepCopyObject().(client.Object)); err != nil || !current {
+		if _, current, err := r.Applier.Get(ctx, obj.DeepCopyObject().(client.Object)); err != nil || !current {
 			return false, err
 		}
 	}
@@ -222,7 +223,7 @@ func (r *Reconciler) listed(ctx context.Context, cfg *configv1.AppConfig) (bool,
 		return true, nil
 	}
 	key := client.ObjectKey{Namespace: cfg.Namespace, Name: cfg.Status.ConfigMapName}
-	if err := r.client.Get(ctx, key, &corev1.ConfigMap{}, client.UnsafeDisableDeepCopy); !apierrors.IsNotFound(err) {
+	if err := r.Client.Get(ctx, key, &corev1.ConfigMap{}, client.UnsafeDisableDeepCopy); !apierrors.IsNotFound(err) {
 		return err == nil, err
 	}
 	live := metadataOf(kindConfigMap)
@@ -243,7 +244,7 @@ func (r *Reconciler) prune(ctx context.Context, cfg *configv1.AppConfig, p plan)
 	if !versioned(cfg) {
 		objects = append(objects, objectsNamed(cfg, p.surplus)...)
 	}
-	return r.applier.Prune(ctx, cfg, objects...)
+	return r.Applier.Prune(ctx, cfg, objects...)
 }
 
 func objectsNamed(cfg *configv1.AppConfig, revisions []revision) []client.Object {

@@ -13,18 +13,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
-	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
-	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/digest"
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/reconciler"
@@ -34,9 +29,6 @@ import (
 
 const (
 	controllerName = "appconfig"
-	// coalescingWindow is how long a status that reports only progress is delayed. A change that succeeds within it costs one status
-	// write.
-	coalescingWindow = 3 * time.Second
 	// cacheWait is when to check the published objects again if no event comes.
 	cacheWait = time.Second
 )
@@ -53,11 +45,7 @@ const (
 
 // Options of the controller.
 type Options struct {
-	// Workers is how many AppConfigs are reconciled at once.
-	Workers int
-	// WatchSecrets is false if the role does not permit it. Secrets are then read periodically.
-	WatchSecrets bool
-	Metrics      *monitoring.Metrics
+	reconciler.Options
 	// Engine restarts dependents.
 	Engine *rollout.Engine
 	// Keys has the key of digests.
@@ -66,16 +54,11 @@ type Options struct {
 
 // Reconciler reconciles AppConfigs.
 type Reconciler struct {
-	client         client.Client
-	applier        *apply.Applier
-	statusThrottle *conditions.StatusThrottle
-	clock          clock.PassiveClock
-	events         events.EventRecorder
-	metrics        *monitoring.Metrics
-	engine         *rollout.Engine
-	sources        *sourceReader
-	digests        *digest.Keyring
-	renderCache    *renderCache
+	reconciler.Tools
+	engine      *rollout.Engine
+	sources     *sourceReader
+	digests     *digest.Keyring
+	renderCache *renderCache
 	// wrote has the objects of the last plan, by AppConfig. Nothing is decided before the cache shows them.
 	wrote sync.Map
 	// throttle limits an AppConfig whose contents keep changing.
@@ -84,50 +67,23 @@ type Reconciler struct {
 
 // Setup registers the controller with the manager.
 func Setup(mgr ctrl.Manager, opts Options) error {
-	applier, err := apply.New(mgr, controllerName)
+	tools, err := reconciler.New(mgr, monitoring.KindAppConfig, &configv1.AppConfigList{}, opts.Options, indexes...)
 	if err != nil {
-		return fmt.Errorf("set up controller %s: %w", controllerName, err)
-	}
-	//nolint:forbidigo // nothing is waited for before the manager starts
-	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
-		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+		return err
 	}
 	r := &Reconciler{
-		client:         mgr.GetClient(),
-		applier:        applier,
-		statusThrottle: conditions.NewStatusThrottle(coalescingWindow, clock.RealClock{}),
-		clock:          clock.RealClock{},
-		events:         mgr.GetEventRecorder(controllerName),
-		metrics:        opts.Metrics,
-		engine:         opts.Engine,
-		sources:        newSourceReader(mgr, opts.WatchSecrets),
-		digests:        opts.Keys,
-		renderCache:    newRenderCache(),
+		Tools: tools, engine: opts.Engine, sources: newSourceReader(mgr, opts.WatchSecrets), digests: opts.Keys, renderCache: newRenderCache(),
 	}
-	retried := requeue.WithBackoff(r.kindReconciler())
-	if err := r.watches(mgr, opts).WithOptions(retried.Options(opts.Workers)).Complete(retried); err != nil {
-		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+	kind := &reconciler.Reconciler[configv1.AppConfig, *configv1.AppConfig]{
+		Tools: tools, ReconcileObject: r.reconcile, OnDeleted: r.onDeleted, Progress: progress, StatusDelay: r.statusDelay,
+		Normal: []string{configv1.ReasonPreview}, ReadyNote: readyNote, EmitEvents: r.emitEvents, Created: created,
 	}
-	return nil
-}
-
-// kindReconciler is the reconciler of the kind.
-func (r *Reconciler) kindReconciler() *reconciler.Reconciler[configv1.AppConfig, *configv1.AppConfig] {
-	return &reconciler.Reconciler[configv1.AppConfig, *configv1.AppConfig]{
-		Kind: monitoring.KindAppConfig, Client: r.client, Applier: r.applier, Throttle: r.statusThrottle, Clock: r.clock, Metrics: r.metrics,
-		ReconcileObject: r.reconcile, StatusDelay: r.statusDelay, EmitEvents: r.emitEvents, OnDeleted: r.onDeleted,
-		Status: func(cfg *configv1.AppConfig) (any, bool) {
-			return cfg.Status, meta.IsStatusConditionTrue(cfg.Status.Conditions, fettlev1.Ready)
-		},
-	}
+	_, err = kind.Setup(mgr, r.watch)
+	return err
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, cfg *configv1.AppConfig) (reconcile.Result, error) {
-	switch {
-	case cfg.DeletionTimestamp != nil:
-		setTerminating(cfg)
-		return reconcile.Result{}, nil
-	case cfg.Spec.Paused:
+	if cfg.Spec.Paused {
 		r.engine.BeginReconcile(ownerOf(cfg))
 		setPaused(cfg)
 		return reconcile.Result{}, nil
@@ -156,12 +112,12 @@ func (r *Reconciler) publish(ctx context.Context, cfg *configv1.AppConfig) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	p := desired(cfg, choose(cfg, out, found), found, r.clock.Now())
+	p := desired(cfg, choose(cfg, out, found), found, r.Clock.Now())
 	policy, policyErr := policyOf(cfg)
 	if adopted, err := r.adopt(ctx, cfg, policy, p, found); err != nil || !adopted {
 		return reconcile.Result{}, err
 	}
-	key, now := client.ObjectKeyFromObject(cfg), r.clock.Now()
+	key, now := client.ObjectKeyFromObject(cfg), r.Clock.Now()
 	if p.changes && !r.throttle.allow(key, now) {
 		setThrottled(cfg, out)
 		return reconcile.Result{RequeueAfter: publishEvery}, nil
@@ -195,10 +151,10 @@ func (r *Reconciler) adopt(ctx context.Context, cfg *configv1.AppConfig, policy 
 func (r *Reconciler) roll(ctx context.Context, cfg *configv1.AppConfig, policy rollout.Policy, p plan) (rollout.Report, error) {
 	report, err := r.engine.Roll(ctx, ownerOf(cfg), policy, p.published)
 	for range report.Restarted {
-		r.metrics.ConfigChanged(monitoring.KindAppConfig, client.ObjectKeyFromObject(cfg))
+		r.Metrics.ConfigChanged(monitoring.KindAppConfig, client.ObjectKeyFromObject(cfg))
 	}
 	if report.Event != "" {
-		r.events.Eventf(cfg, nil, corev1.EventTypeNormal, rollout.EventRestarted, "Reconcile", "%s", report.Event)
+		r.Events.Eventf(cfg, nil, corev1.EventTypeNormal, rollout.EventRestarted, "Reconcile", "%s", report.Event)
 	}
 	if err != nil {
 		return report, fmt.Errorf("restart dependents: %w", err)
@@ -209,11 +165,11 @@ func (r *Reconciler) roll(ctx context.Context, cfg *configv1.AppConfig, policy r
 // apply writes the desired objects and deletes the others.
 func (r *Reconciler) apply(ctx context.Context, cfg *configv1.AppConfig, p plan, found existing) error {
 	r.recordWrites(cfg, p)
-	if err := r.applier.Apply(ctx, cfg, p.objects...); err != nil {
+	if err := r.Applier.Apply(ctx, cfg, p.objects...); err != nil {
 		return err
 	}
 	if live := found.live(cfg.Spec.Target.Mode); p.changes && live != nil && live.hash != p.revision.hash {
-		r.metrics.AppConfigChanged(client.ObjectKeyFromObject(cfg))
+		r.Metrics.AppConfigChanged(client.ObjectKeyFromObject(cfg))
 	}
 	return r.prune(ctx, cfg, p)
 }

@@ -9,6 +9,7 @@ import (
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/rollout"
 	"github.com/fettle-dev/fettle/test/gitops"
 )
@@ -41,7 +42,7 @@ func TestGitOps_health(t *testing.T) {
 		setPaused(cfg)
 		gitops.Check(t, "paused after "+name, cfg, tc.paused)
 		cfg.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-		setTerminating(cfg)
+		conditions.SetTerminating(cfg)
 		gitops.Check(t, "deleted", cfg, gitops.Deleting)
 	}
 	conflicting := config()

@@ -11,6 +11,7 @@ import (
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/render"
 )
 
@@ -177,7 +178,7 @@ func warnings(c content) []string {
 		if len(out) == maxWarnings-1 {
 			return append(out, "and more")
 		}
-		out = append(out, clip(fmt.Sprintf(
+		out = append(out, conditions.Clip(fmt.Sprintf(
 			"key %q looks like a secret and is in the ConfigMap: take its value from a Secret (spec.valuesFrom.secretRef)", k), maxWarning))
 	}
 	return out

@@ -11,14 +11,13 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 // Labels and annotations of the published objects.
 const (
-	labelOwnerKind = "fettle.dev/owner-kind"
-	labelOwnerName = "fettle.dev/owner-name"
-	ownerKind      = "AppConfig"
+	ownerKind = "AppConfig"
 
 	labelManagedBy  = "app.kubernetes.io/managed-by"
 	managedByFettle = "fettle"
@@ -167,8 +166,8 @@ func labels(cfg *configv1.AppConfig, r revision, immutable bool) map[string]stri
 		"app.kubernetes.io/instance":  cfg.Name,
 		"app.kubernetes.io/component": "config",
 		labelManagedBy:                managedByFettle,
-		labelOwnerKind:                ownerKind,
-		labelOwnerName:                cfg.Name,
+		reconciler.LabelOwnerKind:     ownerKind,
+		reconciler.LabelOwnerName:     cfg.Name,
 	})
 	if immutable {
 		l[labelRevision] = r.hash[:min(rollout.VersionDigits, len(r.hash))]

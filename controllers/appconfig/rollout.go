@@ -8,8 +8,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -65,7 +67,7 @@ func dependents(report rollout.Report) []configv1.AppConfigDependent {
 	listed, _ := report.Bounded()
 	for _, d := range listed {
 		out = append(out, configv1.AppConfigDependent{
-			Kind: d.Kind, Name: d.Name, Hash: d.Hash, State: configv1.DependentState(d.State), Message: clip(d.Message, maxDependentMessage),
+			Kind: d.Kind, Name: d.Name, Hash: d.Hash, State: configv1.DependentState(d.State), Message: conditions.Clip(d.Message, maxDependentMessage),
 		})
 	}
 	return out
@@ -97,7 +99,7 @@ func (r *Reconciler) collect(ctx context.Context, cfg *configv1.AppConfig, p pla
 	if len(free) < len(p.surplus) {
 		wait = collectAgain
 	}
-	return wait, r.applier.Prune(ctx, cfg, objectsNamed(cfg, free)...)
+	return wait, r.Applier.Prune(ctx, cfg, objectsNamed(cfg, free)...)
 }
 
 // unusedOf returns the revisions whose objects nothing uses.
@@ -124,10 +126,10 @@ func restarted(seen observed) bool {
 
 // interested returns the AppConfigs that w may concern: those whose target its pod template refers to, those in its annotations, and
 // those that list it or select workloads by labels.
-func (r *Reconciler) interested(ctx context.Context, w *rollout.Workload) []client.ObjectKey {
-	var keys []client.ObjectKey
+func (r *Reconciler) interested(ctx context.Context, w *rollout.Workload) []reconcile.Request {
+	var requests []reconcile.Request
 	for _, name := range w.Owners(rollout.ConfigPrefix) {
-		keys = append(keys, client.ObjectKey{Namespace: w.Namespace, Name: name})
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: w.Namespace, Name: name}})
 	}
 	targets := []string{}
 	for _, ref := range w.References {
@@ -135,10 +137,10 @@ func (r *Reconciler) interested(ctx context.Context, w *rollout.Workload) []clie
 	}
 	slices.Sort(targets)
 	for _, target := range slices.Compact(targets) {
-		keys = append(keys, r.keys(ctx, client.InNamespace(w.Namespace), client.MatchingFields{indexTarget: target})...)
+		requests = append(requests, r.RequestsBy(ctx, w.Namespace, indexTarget, target)...)
 	}
 	for _, value := range []string{bySelector, w.Kind + "/" + w.Name} {
-		keys = append(keys, r.keys(ctx, client.InNamespace(w.Namespace), client.MatchingFields{indexDiscovery: value})...)
+		requests = append(requests, r.RequestsBy(ctx, w.Namespace, indexDiscovery, value)...)
 	}
-	return keys
+	return requests
 }

@@ -3,7 +3,6 @@ package appconfig
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +15,6 @@ import (
 )
 
 const (
-	maxMessage          = 1024
 	maxDependentMessage = 256
 	maxPreviewed        = 100
 	maxKeys             = 600
@@ -69,13 +67,13 @@ var terminal = []string{
 func summarize(cfg *configv1.AppConfig) {
 	st := &cfg.Status
 	st.ObservedGeneration = cfg.Generation
-	conditions.Summarize(&st.Conditions, cfg.Generation, summarized...)
+	conditions.Summarize(cfg, summarized...)
 	published := meta.FindStatusCondition(st.Conditions, configv1.AppConfigPublished)
 	if meta.IsStatusConditionTrue(st.Conditions, fettlev1.Ready) && published.Reason == configv1.ReasonPreview {
 		put(cfg, fettlev1.Ready, yes(published.Reason, published.Message))
 	}
 	st.Phase = phase(st.Conditions)
-	conditions.SetStalled(&st.Conditions, cfg.Generation, false, terminal...)
+	conditions.SetStalled(cfg, false, terminal...)
 }
 
 // count sets the fields that describe the published revision.
@@ -117,7 +115,7 @@ func recordOutcome(cfg *configv1.AppConfig, out rendered, p plan, found existing
 		st.LastGoodRevision = p.revision.number
 	case report.Reason != rollout.ReasonRolloutFailed, !cfg.Spec.Rollout.AutoRollback, !p.fresh:
 	case found.lastGood(st.LastGoodRevision, p.revision.hash) != nil:
-		st.FailedHash, st.FailureMessage = p.revision.hash, clip(report.Message, maxMessage)
+		st.FailedHash, st.FailureMessage = p.revision.hash, conditions.Clip(report.Message, conditions.MaxMessage)
 	}
 }
 
@@ -185,20 +183,11 @@ func preview(cfg *configv1.AppConfig, out rendered, found existing) *configv1.Ap
 
 // setPaused reports which revision stays published.
 func setPaused(cfg *configv1.AppConfig) {
-	cfg.Status.ObservedGeneration, cfg.Status.Phase = cfg.Generation, configv1.PhasePaused
 	published := "nothing is published yet"
 	if cfg.Status.Revision > 0 {
 		published = fmt.Sprintf("revision %d stays published", cfg.Status.Revision)
 	}
-	conditions.SetPaused(&cfg.Status.Conditions, cfg.Generation, "reconciliation is paused; "+published)
-}
-
-// setTerminating reports that the AppConfig waits for a finalizer.
-func setTerminating(cfg *configv1.AppConfig) {
-	cfg.Status.ObservedGeneration = cfg.Generation
-	cfg.Status.Phase = configv1.PhaseTerminating
-	put(cfg, fettlev1.Ready, no(fettlev1.ReasonTerminating, "being deleted"))
-	conditions.SetKstatus(&cfg.Status.Conditions, cfg.Generation, "", "", "")
+	conditions.SetPaused(cfg, published)
 }
 
 // setThrottled reports that the rendered contents are not published yet, since they change too often.
@@ -218,9 +207,7 @@ func setConflict(cfg *configv1.AppConfig, v conditionState) {
 }
 
 func put(cfg *configv1.AppConfig, conditionType string, v conditionState) {
-	conditions.Set(&cfg.Status.Conditions, metav1.Condition{
-		Type: conditionType, Status: v.status, Reason: v.reason, Message: clip(v.message, maxMessage), ObservedGeneration: cfg.Generation,
-	})
+	conditions.Set(cfg, conditionType, v.status, v.reason, v.message)
 }
 
 // progress are the reasons of a rollout in progress.
@@ -242,11 +229,4 @@ func phase(conds []metav1.Condition) configv1.AppConfigPhase {
 	default:
 		return configv1.PhaseDegraded
 	}
-}
-
-func clip(s string, most int) string {
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "")
-	}
-	return s
 }

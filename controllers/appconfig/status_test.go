@@ -14,6 +14,7 @@ import (
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -167,7 +168,7 @@ func TestReady_notWhileTerminatingOrPaused(t *testing.T) {
 		reason string
 		phase  configv1.AppConfigPhase
 	}{
-		{setTerminating, metav1.ConditionFalse, fettlev1.ReasonTerminating, configv1.PhaseTerminating},
+		{func(o *configv1.AppConfig) { conditions.SetTerminating(o) }, metav1.ConditionFalse, fettlev1.ReasonTerminating, configv1.PhaseTerminating},
 		{setPaused, metav1.ConditionUnknown, fettlev1.ReasonPaused, configv1.PhasePaused},
 	} {
 		cfg := config(func(cfg *configv1.AppConfig) { cfg.Generation = 3 })

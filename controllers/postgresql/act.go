@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
@@ -64,14 +65,14 @@ func (r *Reconciler) runStep(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 		return r.annotate(ctx, pg, databasev1alpha1.AnnotationSwitchover, s.target.name)
 	case ClearSwitchover:
 		if name := pg.Annotations[databasev1alpha1.AnnotationSwitchover]; name != "any" && in.cluster.named(name) == nil {
-			r.events.Eventf(pg, nil, corev1.EventTypeWarning, databasev1alpha1.ReasonSwitchover, "Reconcile",
-				"the annotation %s names %q, which is no instance: it is removed", databasev1alpha1.AnnotationSwitchover, clip(name, maxInstanceMessage))
+			r.Events.Eventf(pg, nil, corev1.EventTypeWarning, databasev1alpha1.ReasonSwitchover, "Reconcile",
+				"the annotation %s names %q, which is no instance: it is removed", databasev1alpha1.AnnotationSwitchover, conditions.Clip(name, maxInstanceMessage))
 		}
 		return r.annotate(ctx, pg, databasev1alpha1.AnnotationSwitchover, "")
 	case ClearAcceptDataLoss:
 		err := r.annotate(ctx, pg, databasev1alpha1.AnnotationAcceptDataLoss, "")
 		if err == nil {
-			r.events.Eventf(pg, nil, corev1.EventTypeNormal, "DataLossAccepted", "Reconcile", "the annotation %s is removed: %s",
+			r.Events.Eventf(pg, nil, corev1.EventTypeNormal, "DataLossAccepted", "Reconcile", "the annotation %s is removed: %s",
 				databasev1alpha1.AnnotationAcceptDataLoss, s.message)
 		}
 		return err
@@ -93,7 +94,7 @@ func (s Step) targetID() string {
 
 // replacePod deletes exactly the pod that was judged: one that has become primary since has another version.
 func (r *Reconciler) replacePod(ctx context.Context, pod *corev1.Pod) error {
-	err := r.client.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}},
+	err := r.Client.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}},
 		client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion})
 	if err != nil {
 		return fmt.Errorf("replace pod %q: %w", pod.Name, err)
@@ -115,7 +116,7 @@ func (r *Reconciler) annotate(ctx context.Context, pg *databasev1alpha1.PostgreS
 		after.Annotations = mergeMaps(after.Annotations, map[string]string{key: value})
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err := r.client.Patch(ctx, after, patch, client.FieldOwner(controllerName))
+	err := r.Client.Patch(ctx, after, patch, client.FieldOwner(controllerName))
 	if err != nil {
 		return fmt.Errorf("annotate PostgreSQL %q: %w", pg.Name, err)
 	}

@@ -12,7 +12,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -95,22 +94,22 @@ func (r *Reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 	if apply.Transient(refused) {
 		return refused
 	}
-	err := r.applier.Apply(ctx, pg, certificateSecrets(pg, in)...)
+	err := r.Applier.Apply(ctx, pg, certificateSecrets(pg, in)...)
 	refused = cmp.Or(refused, err)
 	if _, conflict := errors.AsType[*apply.ConflictError](err); conflict || apply.Transient(err) {
 		return refused // instances must not start with the Secret of another owner
 	}
-	if err := r.applier.Apply(ctx, pg, desired(pg, in, count)...); err != nil {
+	if err := r.Applier.Apply(ctx, pg, desired(pg, in, count)...); err != nil {
 		return cmp.Or(refused, err)
 	}
-	return cmp.Or(refused, r.applier.Prune(ctx, pg, toPrune(pg, in)...))
+	return cmp.Or(refused, r.Applier.Prune(ctx, pg, toPrune(pg, in)...))
 }
 
 // ensureSecret makes a Secret of credentials as it should be. It is not controlled where the deletion keeps it, which is
 // why the applier can't do it.
 func (r *Reconciler) ensureSecret(ctx context.Context, live, want *corev1.Secret) error {
 	if live == nil {
-		if err := r.client.Create(ctx, want, client.FieldOwner(controllerName)); err != nil {
+		if err := r.Client.Create(ctx, want, client.FieldOwner(controllerName)); err != nil {
 			return fmt.Errorf("create Secret %q: %w", want.Name, err)
 		}
 		return nil
@@ -123,7 +122,7 @@ func (r *Reconciler) ensureSecret(ctx context.Context, live, want *corev1.Secret
 		return nil
 	}
 	patch := client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Patch(ctx, changed, patch, client.FieldOwner(controllerName)); err != nil {
+	if err := r.Client.Patch(ctx, changed, patch, client.FieldOwner(controllerName)); err != nil {
 		return fmt.Errorf("change Secret %q: %w", want.Name, err)
 	}
 	return nil
@@ -165,14 +164,11 @@ func (r *Reconciler) resize(ctx context.Context, pg *databasev1alpha1.PostgreSQL
 		changed := claim.DeepCopy()
 		changed.Spec.Resources.Requests[corev1.ResourceStorage] = in.growth.size
 		patch := client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{})
-		err := r.client.Patch(ctx, changed, patch, client.FieldOwner(controllerName))
-		switch {
-		case err == nil:
-		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-			requeue.Request(ctx) // changed or gone since it was judged, of which the watch may tell
+		err := r.Client.Patch(ctx, changed, patch, client.FieldOwner(controllerName))
+		switch err := requeue.IfOutdated(ctx, err); {
 		case apply.Rejected(err):
 			refused = err
-		default:
+		case err != nil:
 			return nil, fmt.Errorf("resize PVC %q: %w", claim.Name, err)
 		}
 	}
@@ -188,13 +184,9 @@ func (r *Reconciler) deleteKeepingPods(ctx context.Context, pg *databasev1alpha1
 		return nil
 	}
 	target := &k8sappsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: pg.Name, Namespace: pg.Namespace}}
-	err := r.client.Delete(ctx, target,
+	err := r.Client.Delete(ctx, target,
 		client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion}, client.PropagationPolicy(metav1.DeletePropagationOrphan))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		requeue.Request(ctx) // changed or gone since it was judged, of which the watch may tell
-		return nil
-	}
-	if err != nil {
+	if err := requeue.IfOutdated(ctx, err); err != nil {
 		return fmt.Errorf("delete StatefulSet %q, to re-create it with larger PVCs: %w", pg.Name, err)
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -51,7 +50,7 @@ func claimOrdinal(pg *databasev1alpha1.PostgreSQL, name string) (ordinal int, ok
 func (r *Reconciler) liveClaims(ctx context.Context, pg *databasev1alpha1.PostgreSQL) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaimList"))
-	if err := r.live.List(ctx, list, client.InNamespace(pg.Namespace)); err != nil {
+	if err := r.Live.List(ctx, list, client.InNamespace(pg.Namespace)); err != nil {
 		return nil, fmt.Errorf("list PVCs: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(c metav1.PartialObjectMetadata) bool {
@@ -115,7 +114,7 @@ func (r *Reconciler) adopt(ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 	}
 	changed.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
 	patch := client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Patch(ctx, changed, patch, client.FieldOwner(controllerName)); err != nil {
+	if err := r.Client.Patch(ctx, changed, patch, client.FieldOwner(controllerName)); err != nil {
 		return fmt.Errorf("adopt PVC %q: %w", claim.Name, err)
 	}
 	return nil
@@ -130,12 +129,7 @@ const (
 // adoptClaims adopts the PVCs of running instances that lack Fettle's labels, because a user has created them. A mark is removed
 // from a claim that an instance uses by now.
 func (r *Reconciler) adoptClaims(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
-	err := r.adoptUsed(ctx, pg, c)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		requeue.Request(ctx) // changed or gone since it was read, of which the watch may tell
-		return nil
-	}
-	return err
+	return requeue.IfOutdated(ctx, r.adoptUsed(ctx, pg, c))
 }
 
 func (r *Reconciler) adoptUsed(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
@@ -146,7 +140,7 @@ func (r *Reconciler) adoptUsed(ctx context.Context, pg *databasev1alpha1.Postgre
 		}
 		switch {
 		case in.claim == nil:
-			missing = missing || r.clock.Since(in.pod.CreationTimestamp.Time) > cacheLag
+			missing = missing || r.Clock.Since(in.pod.CreationTimestamp.Time) > cacheLag
 		case in.claim.Annotations[databasev1alpha1.AnnotationUnusedBy] != "":
 			if err := r.adopt(ctx, pg, &metav1.PartialObjectMetadata{ObjectMeta: in.claim.ObjectMeta}, ""); err != nil {
 				return err

@@ -9,32 +9,21 @@ package postgresql
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/apply"
-	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/optionalapi"
 	"github.com/fettle-dev/fettle/internal/reconciler"
-	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
-const (
-	controllerName = "postgresql"
-
-	// coalescingWindow is how long a status that only tells of progress is held back, so that a creation or a change which
-	// soon succeeds costs one status write.
-	coalescingWindow = 3 * time.Second
-)
+const controllerName = "postgresql"
 
 // +kubebuilder:rbac:groups=database.fettle.dev,resources=postgresqls,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=database.fettle.dev,resources=postgresqls/status,verbs=patch
@@ -58,94 +47,62 @@ const (
 
 // Options of the controller.
 type Options struct {
-	// Workers is how many PostgreSQLs are reconciled at once.
-	Workers int
-	// WatchSecrets is false where the role does not allow it: Secrets that users own are then read in each pass.
-	WatchSecrets bool
+	reconciler.Options
 	// AgentImage is the image that new instances get their agent from: the operator's own.
 	AgentImage string
 	// OperatorNamespace is where the operator's pods are, which the NetworkPolicies admit to the agents.
 	OperatorNamespace string
-	Metrics           *monitoring.Metrics
 }
 
-// Reconciler reconciles PostgreSQLs.
+// Reconciler reconciles PostgreSQLs. A reconcile makes the children of one PostgreSQL match its spec, takes at most one step towards it
+// that interrupts an instance, and reports what it observes.
 type Reconciler struct {
-	client   client.Client
-	live     client.Reader
-	applier  *apply.Applier
-	throttle *conditions.StatusThrottle
-	clock    clock.PassiveClock
-	events   events.EventRecorder
-	metrics  *monitoring.Metrics
-	agents   *agents
-	history  *history
-	backoff  *applyBackoff
-	nodes    *nodes
-	apis     *optionalapi.APIs
+	reconciler.Tools
+	agents  *agents
+	history *history
+	backoff *applyBackoff
+	nodes   *nodes
+	apis    *optionalapi.APIs
 
 	deletions *deletions
 
-	agentImage   string
-	namespace    string // the operator's
-	watchSecrets bool
+	agentImage string
+	namespace  string // the operator's
 }
 
 // Setup registers the controller with the manager.
 func Setup(mgr ctrl.Manager, opts Options) error {
-	applier, err := apply.New(mgr, controllerName)
+	tools, err := reconciler.New(mgr, monitoring.KindPostgreSQL, &databasev1alpha1.PostgreSQLList{}, opts.Options, indexes...)
 	if err != nil {
-		return fmt.Errorf("set up controller %s: %w", controllerName, err)
-	}
-	//nolint:forbidigo // nothing is waited for before the manager starts
-	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
-		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+		return err
 	}
 	r := &Reconciler{
-		client:   mgr.GetClient(),
-		live:     mgr.GetAPIReader(),
-		applier:  applier,
-		throttle: conditions.NewStatusThrottle(coalescingWindow, clock.RealClock{}),
-		clock:    clock.RealClock{},
-		events:   mgr.GetEventRecorder(controllerName),
-		metrics:  opts.Metrics,
-		agents:   newAgents(clock.RealClock{}),
-		history:  newHistory(clock.RealClock{}),
-		backoff:  newApplyBackoff(clock.RealClock{}),
-		nodes:    newNodes(mgr.GetAPIReader(), clock.RealClock{}),
+		Tools:   tools,
+		agents:  newAgents(tools.Clock),
+		history: newHistory(tools.Clock),
+		backoff: newApplyBackoff(tools.Clock),
+		nodes:   newNodes(tools.Live, tools.Clock),
 
 		deletions: newDeletions(),
 
-		agentImage:   opts.AgentImage,
-		namespace:    opts.OperatorNamespace,
-		watchSecrets: opts.WatchSecrets,
+		agentImage: opts.AgentImage,
+		namespace:  opts.OperatorNamespace,
+	}
+	kind := &reconciler.Reconciler[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL]{
+		Tools: tools, ReconcileObject: r.reconcile, OnDeleted: r.onDeleted,
+		Progress: progress, StatusDelay: r.statusDelay, ReadyNote: readyNote, Created: created,
 	}
 	r.apis = optionalapi.New(mgr, &databasev1alpha1.PostgreSQL{}, optionalAPIs...)
-	retried := requeue.WithBackoff(r.newReconciler())
-	c, err := r.watches(mgr, opts).WithOptions(retried.Options(opts.Workers)).Build(retried)
+	c, err := kind.Setup(mgr, r.watch)
 	if err != nil {
-		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+		return err
 	}
 	r.apis.WatchWith(c)
 	return nil
 }
 
-// newReconciler is the reconcile.Reconciler of the kind: a reconcile makes the children of one PostgreSQL match what
-// its spec asks for, takes at most one step towards it that interrupts an instance, and reports what it observes.
-func (r *Reconciler) newReconciler() *reconciler.Reconciler[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL] {
-	return &reconciler.Reconciler[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL]{
-		Kind: monitoring.KindPostgreSQL, Client: r.client, Applier: r.applier, Throttle: r.throttle, Clock: r.clock, Metrics: r.metrics,
-		ReconcileObject: r.reconcile, StatusDelay: r.statusDelay, EmitEvents: r.emitEvents, OnDeleted: r.onDeleted,
-		Status: func(pg *databasev1alpha1.PostgreSQL) (any, bool) { return pg.Status, pg.Status.Ready },
-	}
-}
-
 func (r *Reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (reconcile.Result, error) {
-	switch {
-	case pg.DeletionTimestamp != nil:
-		setTerminating(pg)
-		return reconcile.Result{}, nil // all that is owned is garbage-collected
-	case pg.Spec.Paused:
+	if pg.Spec.Paused {
 		return r.reconcilePaused(ctx, pg)
 	}
 	in, err := r.resolve(ctx, pg)
@@ -161,7 +118,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 	if in.cluster.set != nil {
 		r.deletions.take(pg)
 	}
-	seen := &observed{at: r.clock.Now(), cluster: in.cluster, growth: in.growth, monitoringMissing: in.monitoringMissing}
+	seen := &observed{at: r.Clock.Now(), cluster: in.cluster, growth: in.growth, monitoringMissing: in.monitoringMissing}
 	seen.parameters, seen.secretMissing, seen.rotationBlocked = in.parameters, in.secretMissing, in.rotationBlocked
 	seen.foreignSecrets = in.foreignSecrets
 	seen.login, seen.sslMode = in.credentials[0].login(in.credentials[0].role), in.credentials[0].sslMode
@@ -176,7 +133,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 		return reconcile.Result{}, err
 	}
 	pg.Status.AgentImage = in.agentImage
-	r.metrics.AgentOutdated(client.ObjectKeyFromObject(pg), in.cluster.outdatedAgents(r.agentImage))
+	r.Metrics.AgentOutdated(client.ObjectKeyFromObject(pg), in.cluster.outdatedAgents(r.agentImage))
 	setStatus(pg, seen)
 	return r.requeueAfter(pg, in, seen)
 }
@@ -187,7 +144,7 @@ func (r *Reconciler) reportBlocked(ctx context.Context, pg *databasev1alpha1.Pos
 	if err != nil {
 		return err
 	}
-	setBlocked(pg, &observed{at: r.clock.Now(), applyErr: why, cluster: assemble(pg, set, pods, claims, nil, podVersion{})})
+	setBlocked(pg, &observed{at: r.Clock.Now(), applyErr: why, cluster: assemble(pg, set, pods, claims, nil, podVersion{})})
 	return nil
 }
 
@@ -202,7 +159,7 @@ func (r *Reconciler) requeueAfter(pg *databasev1alpha1.PostgreSQL, in *inputs, s
 		r.agents.forget(client.ObjectKeyFromObject(pg)) // ask again how far the standbys have replayed
 		wait = pollActive
 	case isHibernated(pg, &seen.cluster) && !in.issued.isIssuing():
-		wait = in.certificates.renewAt.Sub(r.clock.Now())
+		wait = in.certificates.renewAt.Sub(r.Clock.Now())
 	case !settled(pg, &seen.cluster):
 		wait = pollActive
 	}

@@ -170,7 +170,7 @@ func (r *Reconciler) replayedEverywhere(pg *databasev1alpha1.PostgreSQL, in *inp
 		return false
 	}
 	late := in.cluster.replayBehind(told.inserted)
-	if late != "" && r.clock.Since(told.at) > slowReplay {
+	if late != "" && r.Clock.Since(told.at) > slowReplay {
 		in.rotationBlocked = fmt.Sprintf("the new password is published when %s has replayed it; see the log of that pod", late)
 	}
 	return late == ""

@@ -170,9 +170,9 @@ func (r *Reconciler) applyDatabaseObjects(ctx context.Context, pg *databasev1alp
 		return err
 	}
 	d.Hash = in.objectsHash
-	begun := r.clock.Now()
+	begun := r.Clock.Now()
 	result, err := in.certificates.applyDatabaseObjects(ctx, pg, primary.pod, d)
-	r.backoff.record(key, in.objectsHash, err, r.clock.Since(begun))
+	r.backoff.record(key, in.objectsHash, err, r.Clock.Since(begun))
 	if err != nil {
 		seen.objectsErr = err
 		return nil //nolint:nilerr // reported in status, and tried again soon

@@ -84,7 +84,7 @@ func (r *Reconciler) dropVolumes(ctx context.Context, key types.NamespacedName) 
 	}
 	claims := &corev1.PersistentVolumeClaimList{}
 	labels := client.MatchingLabels{labelOwnerKind: ownerKind, labelOwnerName: key.Name}
-	if err := r.client.List(ctx, claims, client.InNamespace(key.Namespace), labels); err != nil {
+	if err := r.Client.List(ctx, claims, client.InNamespace(key.Namespace), labels); err != nil {
 		return fmt.Errorf("list PVCs: %w", err)
 	}
 	for i := range claims.Items {
@@ -92,7 +92,7 @@ func (r *Reconciler) dropVolumes(ctx context.Context, key types.NamespacedName) 
 		if claim.DeletionTimestamp != nil || claim.Annotations[databasev1alpha1.AnnotationUnusedBy] == string(uid) {
 			continue
 		}
-		err := r.client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
+		err := r.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete PVC %q: %w", claim.Name, err)
 		}

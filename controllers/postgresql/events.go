@@ -1,50 +1,40 @@
 package postgresql
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
-	"github.com/fettle-dev/fettle/internal/monitoring"
 )
 
 // statusDelay returns how long the status is to wait. During a creation, progress is written once, and then not before creationTime has passed,
 // when what is not Ready is in trouble: instances that start one after another would be a write each.
 func (r *Reconciler) statusDelay(pg, before *databasev1alpha1.PostgreSQL) time.Duration {
 	progress := onlyProgress(pg, before)
-	wait := r.throttle.Delay(pg, progress, onlyInstances(pg, before))
+	wait := r.Throttle.Delay(pg, progress, onlyInstances(pg, before))
 	if progress && neverReady(before) && before.Status.ObservedGeneration == pg.Generation {
-		wait = max(wait, r.throttle.Remaining(pg, creationTime))
+		wait = max(wait, r.Throttle.Remaining(pg, creationTime))
 	}
 	return wait
 }
 
-// emitEvents emits one event for a change of Ready that people should know of.
-func (r *Reconciler) emitEvents(pg, before *databasev1alpha1.PostgreSQL) {
-	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
-	is := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)
-	switch {
-	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason):
-	case is.Status == metav1.ConditionTrue && pg.Status.Phase == databasev1alpha1.PhaseRunning:
-		r.events.Eventf(pg, nil, corev1.EventTypeNormal, fettlev1.Ready, "Reconcile",
-			"%s is primary, %d of %d instances are ready", pg.Status.Primary, pg.Status.ReadyInstances, replicas(pg))
-		if neverReady(before) {
-			r.metrics.Created(monitoring.KindPostgreSQL, client.ObjectKeyFromObject(pg), r.clock.Since(pg.CreationTimestamp.Time))
-		}
-	case !inProgress(is.Reason) && !slices.Contains(uneventful, is.Reason):
-		r.events.Eventf(pg, nil, corev1.EventTypeWarning, is.Reason, "Reconcile", "%s", is.Message)
+// readyNote is the note of the event of a PostgreSQL that became Ready, without a problem. There is none if all instances are stopped.
+func readyNote(pg *databasev1alpha1.PostgreSQL) string {
+	if pg.Status.Phase != databasev1alpha1.PhaseRunning {
+		return ""
 	}
+	return fmt.Sprintf("%s is primary, %d of %d instances are ready", pg.Status.Primary, pg.Status.ReadyInstances, replicas(pg))
 }
 
-// uneventful are the reasons of Ready that are no problem, or that a person has asked for.
-var uneventful = []string{fettlev1.Ready, fettlev1.ReasonPaused, fettlev1.ReasonTerminating}
+func created(pg, before *databasev1alpha1.PostgreSQL) bool {
+	return pg.Status.Phase == databasev1alpha1.PhaseRunning && neverReady(before)
+}
 
 // inProgress reports whether a reason tells of nothing but work that goes on.
 func inProgress(reason string) bool {

@@ -9,6 +9,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/test/gitops"
 )
@@ -64,7 +65,7 @@ func TestGitOps_health(t *testing.T) {
 		}
 
 		pg.DeletionTimestamp = &metav1.Time{Time: seen.at}
-		setTerminating(pg)
+		conditions.SetTerminating(pg)
 		gitops.Check(t, "deleted, "+name, pg, gitops.Deleting)
 	}
 }

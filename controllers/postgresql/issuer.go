@@ -86,17 +86,17 @@ func (r *Reconciler) readIssuedCertificate(ctx context.Context, pg *databasev1al
 	}
 	key := client.ObjectKey{Namespace: pg.Namespace, Name: issuedSecret(pg)}
 	request := emptyCertificate(pg)
-	asked, _, err := r.applier.Get(ctx, request)
+	asked, _, err := r.Applier.Get(ctx, request)
 	if err != nil {
 		return nil, fmt.Errorf("get Certificate %q: %w", key.Name, err)
 	}
 	if asked {
-		i.issuing, i.failure = issuanceState(request, r.clock.Now())
+		i.issuing, i.failure = issuanceState(request, r.Clock.Now())
 	}
 	secret := &corev1.Secret{}
-	err = r.client.Get(ctx, key, secret)
+	err = r.Client.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) && !asked {
-		err = r.live.Get(ctx, key, secret) // the cache does not hold those of others
+		err = r.Live.Get(ctx, key, secret) // the cache does not hold those of others
 	}
 	switch {
 	case apierrors.IsNotFound(err):
@@ -107,7 +107,7 @@ func (r *Reconciler) readIssuedCertificate(ctx context.Context, pg *databasev1al
 		i.foreign = true
 		return i, nil
 	}
-	i.evaluate(pg, secret, r.clock.Now())
+	i.evaluate(pg, secret, r.Clock.Now())
 	return i, nil
 }
 

@@ -38,7 +38,7 @@ func (r *Reconciler) createLease(ctx context.Context, pg *databasev1alpha1.Postg
 	key := client.ObjectKeyFromObject(pg)
 	r.history.due(key, checkLease, leaseInterval) // it is not checked again at once
 	lease := &coordinationv1.Lease{}
-	err := r.live.Get(ctx, key, lease)
+	err := r.Live.Get(ctx, key, lease)
 	switch {
 	case apierrors.IsNotFound(err):
 		if err := r.dropVolumes(ctx, key); err != nil {
@@ -52,7 +52,7 @@ func (r *Reconciler) createLease(ctx context.Context, pg *databasev1alpha1.Postg
 		if !inherited {
 			lease.Annotations = map[string]string{annotationFresh: "true"}
 		}
-		if err := r.client.Create(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := r.Client.Create(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create Lease %q: %w", pg.Name, err)
 		}
 		return nil
@@ -81,12 +81,12 @@ func (r *Reconciler) reconcileLease(ctx context.Context, pg *databasev1alpha1.Po
 		return nil
 	}
 	lease := &coordinationv1.Lease{}
-	err := r.live.Get(ctx, key, lease)
+	err := r.Live.Get(ctx, key, lease)
 	if apierrors.IsNotFound(err) {
 		// No instance holds or released it: a candidate has to wait as for a holder that fell silent, and a
 		// holder that lives writes itself into it.
 		lease = newLease(pg)
-		if err := r.client.Create(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := r.Client.Create(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("re-create Lease %q: %w", pg.Name, err)
 		}
 		return nil
@@ -100,7 +100,7 @@ func (r *Reconciler) reconcileLease(ctx context.Context, pg *databasev1alpha1.Po
 	log.FromContext(ctx).Info("releasing the Lease of an instance whose container has exited", "holder", *lease.Spec.HolderIdentity)
 	lease.Spec.HolderIdentity = nil
 	// With the version that was read: a holder that lives has written since, or writes and finds that it lost.
-	if err := r.client.Update(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsConflict(err) {
+	if err := r.Client.Update(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("release Lease %q: %w", pg.Name, err)
 	}
 	return nil

@@ -9,12 +9,13 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
+	"github.com/fettle-dev/fettle/internal/reconciler"
 )
 
 // Labels and annotations of the children.
 const (
-	labelOwnerKind = "fettle.dev/owner-kind"
-	labelOwnerName = "fettle.dev/owner-name"
+	labelOwnerKind = reconciler.LabelOwnerKind
+	labelOwnerName = reconciler.LabelOwnerName
 	ownerKind      = "PostgreSQL"
 
 	// annotationRevision, on the pod template, is the hash of the template: a pod with another one is outdated.

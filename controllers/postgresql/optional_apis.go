@@ -42,7 +42,7 @@ func (r *Reconciler) resolveOptionalAPIs(ctx context.Context, pg *databasev1alph
 	if in.issued, err = r.readIssuedCertificate(ctx, pg, noCertificates); err != nil {
 		return err
 	}
-	in.chooseServedCertificate(r.clock.Now())
+	in.chooseServedCertificate(r.Clock.Now())
 	return nil
 }
 

@@ -22,7 +22,7 @@ func (r *Reconciler) reconcilePaused(ctx context.Context, pg *databasev1alpha1.P
 		setPaused(pg, &observed{applyErr: err})
 		return reconcile.Result{}, err
 	}
-	seen := &observed{at: r.clock.Now(), cluster: in.cluster, growth: in.growth, issued: in.issued, serving: in.certificates.serving}
+	seen := &observed{at: r.Clock.Now(), cluster: in.cluster, growth: in.growth, issued: in.issued, serving: in.certificates.serving}
 	if in.cluster.set == nil { // nothing was started yet
 		setPaused(pg, seen)
 		return reconcile.Result{}, nil
@@ -41,7 +41,7 @@ func (r *Reconciler) reconcilePaused(ctx context.Context, pg *databasev1alpha1.P
 	setPaused(pg, seen)
 	wait := pollIdle
 	if isHibernated(pg, &in.cluster) {
-		wait = min(max(in.certificates.renewAt.Sub(r.clock.Now()), pollActive), 24*time.Hour)
+		wait = min(max(in.certificates.renewAt.Sub(r.Clock.Now()), pollActive), 24*time.Hour)
 	}
 	return reconcile.Result{RequeueAfter: wait}, seen.applyErr
 }
@@ -58,7 +58,7 @@ func (r *Reconciler) applyCertificates(ctx context.Context, pg *databasev1alpha1
 			return err
 		}
 	}
-	return r.applier.Apply(ctx, pg, certificateSecrets(pg, in)...)
+	return r.Applier.Apply(ctx, pg, certificateSecrets(pg, in)...)
 }
 
 // setPaused reports what the instances do. Ready says whether clients are served.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
@@ -197,7 +198,7 @@ func clearAcceptDataLoss(pg *databasev1alpha1.PostgreSQL, c *cluster) Step {
 	case name == "", !unknown && (primary == nil || primary.name == name && unready):
 		return Step{}
 	case unknown:
-		return Step{Code: ClearAcceptDataLoss, message: fmt.Sprintf("it names %q, which is no instance", clip(name, maxInstanceMessage))}
+		return Step{Code: ClearAcceptDataLoss, message: fmt.Sprintf("it names %q, which is no instance", conditions.Clip(name, maxInstanceMessage))}
 	case primary.name != name:
 		return Step{Code: ClearAcceptDataLoss, message: primary.name + " is the primary"}
 	}

@@ -85,7 +85,7 @@ func (r *Reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	if err := r.checkNodes(ctx, pg, &in.cluster); err != nil {
 		return nil, err
 	}
-	in.extraDisruptions = extraDisruptions(&in.cluster, r.clock.Now())
+	in.extraDisruptions = extraDisruptions(&in.cluster, r.Clock.Now())
 	in.growth = grow(pg, &in.cluster)
 	in.templateSize = in.growth.size
 	if size := templateSize(&in.cluster); size != nil {
@@ -133,7 +133,7 @@ func (r *Reconciler) workload(
 	ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 ) (*k8sappsv1.StatefulSet, []corev1.Pod, []corev1.PersistentVolumeClaim, error) {
 	set := &k8sappsv1.StatefulSet{}
-	err := r.client.Get(ctx, client.ObjectKeyFromObject(pg), set)
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(pg), set)
 	switch {
 	case apierrors.IsNotFound(err):
 		set = nil
@@ -143,11 +143,11 @@ func (r *Reconciler) workload(
 		set = nil // in the way, or of a former PostgreSQL of this name
 	}
 	pods := &corev1.PodList{}
-	if err := r.client.List(ctx, pods, client.InNamespace(pg.Namespace), client.MatchingFields{indexOwner: pg.Name}); err != nil {
+	if err := r.Client.List(ctx, pods, client.InNamespace(pg.Namespace), client.MatchingFields{indexOwner: pg.Name}); err != nil {
 		return nil, nil, nil, fmt.Errorf("list pods: %w", err)
 	}
 	claims := &corev1.PersistentVolumeClaimList{}
-	if err := r.client.List(ctx, claims, client.InNamespace(pg.Namespace), client.MatchingLabels(selector(pg))); err != nil {
+	if err := r.Client.List(ctx, claims, client.InNamespace(pg.Namespace), client.MatchingLabels(selector(pg))); err != nil {
 		return nil, nil, nil, fmt.Errorf("list PVCs: %w", err)
 	}
 	return set, pods.Items, claims.Items, nil
@@ -165,7 +165,7 @@ func (r *Reconciler) certify(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 			return err
 		}
 	}
-	if in.certificates, err = ensureCertificates(pg, have[0], have[1], have[2], r.clock.Now()); err != nil {
+	if in.certificates, err = ensureCertificates(pg, have[0], have[1], have[2], r.Clock.Now()); err != nil {
 		return fmt.Errorf("certificates: %w", err)
 	}
 	return nil
@@ -178,12 +178,12 @@ func (r *Reconciler) ownSecret(ctx context.Context, pg *databasev1alpha1.Postgre
 	if s != nil || err != nil {
 		return s, err
 	}
-	return secretFrom(ctx, r.live, pg, name)
+	return secretFrom(ctx, r.Live, pg, name)
 }
 
 // cachedSecret returns a Secret that Fettle made; nil where the cache shows none.
 func (r *Reconciler) cachedSecret(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) (*corev1.Secret, error) {
-	return secretFrom(ctx, r.client, pg, name)
+	return secretFrom(ctx, r.Client, pg, name)
 }
 
 func secretFrom(ctx context.Context, reader client.Reader, pg *databasev1alpha1.PostgreSQL, name string) (*corev1.Secret, error) {
@@ -252,9 +252,9 @@ func (r *Reconciler) readUserSecretVersions(ctx context.Context, pg *databasev1a
 
 // secretVersion is the resourceVersion of a user's Secret, from the metadata in the cache; empty when there is none.
 func (r *Reconciler) secretVersion(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) (string, error) {
-	reader := client.Reader(r.client)
-	if !r.watchSecrets {
-		reader = r.live
+	reader := client.Reader(r.Client)
+	if !r.WatchSecrets {
+		reader = r.Live
 	}
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))

@@ -14,6 +14,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
@@ -144,7 +145,7 @@ func TestTerminating_isNotReady(t *testing.T) {
 	pg.Generation = 3
 	pg.Status.Ready, pg.Status.Phase = true, databasev1alpha1.PhaseRunning
 	setCondition(pg, fettlev1.Ready, true, yes(fettlev1.Ready, ""))
-	setTerminating(pg)
+	conditions.SetTerminating(pg)
 	c := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)
 	if pg.Status.Ready || c.Status != metav1.ConditionFalse || c.Reason != fettlev1.ReasonTerminating ||
 		c.ObservedGeneration != 3 || pg.Status.ObservedGeneration != 3 || pg.Status.Phase != databasev1alpha1.PhaseTerminating {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,7 +19,6 @@ import (
 )
 
 const (
-	maxMessage         = 1024
 	maxInstanceMessage = 512
 )
 
@@ -98,9 +96,7 @@ func setStatus(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 func summarize(pg *databasev1alpha1.PostgreSQL) (problem metav1.Condition) {
 	st := &pg.Status
 	problem = conditions.Worst(st.Conditions, pg.Generation, present(st.Conditions)...)
-	ready := metav1.Condition{
-		Type: fettlev1.Ready, Status: metav1.ConditionUnknown, Reason: problem.Reason, Message: problem.Message, ObservedGeneration: pg.Generation,
-	}
+	ready := metav1.Condition{Reason: problem.Reason, Message: problem.Message}
 	if problem.Status == metav1.ConditionTrue {
 		ready.Reason, ready.Message = fettlev1.Ready, ""
 	}
@@ -111,16 +107,16 @@ func summarize(pg *databasev1alpha1.PostgreSQL) (problem metav1.Condition) {
 	default:
 		ready.Status = primary.Status
 	}
-	conditions.Set(&st.Conditions, ready)
+	conditions.Set(pg, fettlev1.Ready, ready.Status, ready.Reason, ready.Message)
 	st.Ready = ready.Status == metav1.ConditionTrue
-	conditions.SetKstatus(&st.Conditions, pg.Generation, kstatusOf(st.Ready, problem), problem.Reason, problem.Message)
+	conditions.SetKstatus(pg, kstatusOf(st.Ready, problem), problem.Reason, problem.Message)
 	return problem
 }
 
 // kstatusOf is the condition by which kstatus learns what Ready does not say; "" where there is none.
 func kstatusOf(ready bool, problem metav1.Condition) string {
 	switch {
-	case problem.Status == metav1.ConditionFalse && slices.Contains(stalled, problem.Reason):
+	case problem.Status == metav1.ConditionFalse && (conditions.Terminal(problem.Reason) || slices.Contains(stalled, problem.Reason)):
 		return fettlev1.Stalled
 	case ready && problem.Status != metav1.ConditionTrue && inProgress(problem.Reason):
 		return fettlev1.Reconciling
@@ -128,9 +124,8 @@ func kstatusOf(ready bool, problem metav1.Condition) string {
 	return ""
 }
 
-// stalled are the reasons that last until a person changes something.
+// stalled are the reasons, besides those of all kinds, that last until a person changes something.
 var stalled = []string{
-	fettlev1.ReasonNameConflict, fettlev1.ReasonInvalid, fettlev1.ReasonTooLarge,
 	databasev1alpha1.ReasonParametersInvalid, databasev1alpha1.ReasonApplyRejected,
 	databasev1alpha1.ReasonDataLossNotAccepted, databasev1alpha1.ReasonRecloneNeeded, databasev1alpha1.ReasonOrphanedVolumes,
 	databasev1alpha1.ReasonSourceRejected, databasev1alpha1.ReasonSourceUntrusted,
@@ -179,7 +174,7 @@ func describeOne(in *instance) databasev1alpha1.PostgreSQLInstance {
 		if bad := podProblemOf(in); one.Message == "" && bad != nil {
 			one.Message = bad.Message
 		}
-		one.Message = clip(one.Message, maxInstanceMessage)
+		one.Message = conditions.Clip(one.Message, maxInstanceMessage)
 	case databasev1alpha1.InstanceReady, databasev1alpha1.InstanceOutdated, databasev1alpha1.InstanceFenced:
 	}
 	return one
@@ -245,23 +240,13 @@ func setBlocked(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	pg.Status.Phase = databasev1alpha1.PhaseFailed
 }
 
-// setTerminating says that the PostgreSQL waits for its children, or for a finalizer, to go.
-func setTerminating(pg *databasev1alpha1.PostgreSQL) {
-	pg.Status.ObservedGeneration = pg.Generation
-	pg.Status.Phase, pg.Status.Ready = databasev1alpha1.PhaseTerminating, false
-	setCondition(pg, fettlev1.Ready, true, no(fettlev1.ReasonTerminating, "being deleted"))
-	conditions.SetKstatus(&pg.Status.Conditions, pg.Generation, "", "", "")
-}
-
 // setCondition sets the condition where it applies, and removes it where it doesn't.
 func setCondition(pg *databasev1alpha1.PostgreSQL, conditionType string, applies bool, v conditionState) {
 	if !applies {
 		meta.RemoveStatusCondition(&pg.Status.Conditions, conditionType)
 		return
 	}
-	conditions.Set(&pg.Status.Conditions, metav1.Condition{
-		Type: conditionType, Status: v.status, Reason: v.reason, Message: clip(v.message, maxMessage), ObservedGeneration: pg.Generation,
-	})
+	conditions.Set(pg, conditionType, v.status, v.reason, v.message)
 }
 
 func applied(seen *observed) conditionState {
@@ -311,11 +296,4 @@ var updating = []string{
 
 func onlyCreating(problem metav1.Condition) bool {
 	return problem.Reason == databasev1alpha1.ReasonCreating || problem.Reason == databasev1alpha1.ReasonCopying || problem.Status == metav1.ConditionUnknown
-}
-
-func clip(s string, limit int) string {
-	if len(s) > limit {
-		return strings.ToValidUTF8(s[:limit], "")
-	}
-	return s
 }

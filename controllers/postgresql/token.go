@@ -20,7 +20,7 @@ func (r *Reconciler) checkTokens(ctx context.Context, pg *databasev1alpha1.Postg
 		return nil
 	}
 	account := &corev1.ServiceAccount{}
-	switch err := r.client.Get(ctx, client.ObjectKeyFromObject(pg), account); {
+	switch err := r.Client.Get(ctx, client.ObjectKeyFromObject(pg), account); {
 	case apierrors.IsNotFound(err):
 		return nil // a new pod would not be let in either
 	case err != nil:

@@ -40,7 +40,7 @@ func (u userSecret) missing(pg *databasev1alpha1.PostgreSQL) string {
 // userPassword reads a password from a user's own Secret; "" where the Secret or the key does not exist.
 func (r *Reconciler) userPassword(ctx context.Context, pg *databasev1alpha1.PostgreSQL, ref *fettlev1.SecretKeyReference) (string, error) {
 	s := &corev1.Secret{}
-	if err := r.live.Get(ctx, client.ObjectKey{Namespace: pg.Namespace, Name: ref.Name}, s); client.IgnoreNotFound(err) != nil {
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: pg.Namespace, Name: ref.Name}, s); client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("get Secret %q: %w", ref.Name, err)
 	}
 	return string(s.Data[ref.KeyOr(keyPassword)]), nil

@@ -16,14 +16,13 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 // Labels of the ConfigMap.
 const (
-	labelOwnerKind = "fettle.dev/owner-kind"
-	labelOwnerName = "fettle.dev/owner-name"
-	ownerKind      = "VoteConfig"
+	ownerKind = "VoteConfig"
 
 	// annotationHash, on the ConfigMap, is the hash of the data that was published last.
 	annotationHash = "voting.fettle.dev/hash"
@@ -73,7 +72,7 @@ func owned(vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap) bool {
 	if metav1.GetControllerOfNoCopy(live) != nil {
 		return metav1.IsControlledBy(live, vc)
 	}
-	return live.Labels[labelOwnerKind] == ownerKind && live.Labels[labelOwnerName] == vc.Name
+	return live.Labels[reconciler.LabelOwnerKind] == ownerKind && live.Labels[reconciler.LabelOwnerName] == vc.Name
 }
 
 // changes reports whether live lacks data. Keys that other clients added do not count. A removed key shows in options.txt or
@@ -98,8 +97,8 @@ func labels(vc *votingv1alpha1.VoteConfig) map[string]string {
 		"app.kubernetes.io/instance":   vc.Name,
 		"app.kubernetes.io/component":  "voteconfig",
 		"app.kubernetes.io/managed-by": "fettle",
-		labelOwnerKind:                 ownerKind,
-		labelOwnerName:                 vc.Name,
+		reconciler.LabelOwnerKind:      ownerKind,
+		reconciler.LabelOwnerName:      vc.Name,
 	}
 }
 

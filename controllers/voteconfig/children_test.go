@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -228,7 +229,7 @@ func TestOwned(t *testing.T) {
 		"of another":      {func(m *corev1.ConfigMap) { m.OwnerReferences[0].Name, m.OwnerReferences[0].UID = "other", "other" }, false},
 		"an orphan":       {func(m *corev1.ConfigMap) { m.OwnerReferences = nil }, true},
 		"an orphan of another": {func(m *corev1.ConfigMap) {
-			m.OwnerReferences, m.Labels = nil, map[string]string{labelOwnerKind: "AppConfig", labelOwnerName: "vote"}
+			m.OwnerReferences, m.Labels = nil, map[string]string{reconciler.LabelOwnerKind: "AppConfig", reconciler.LabelOwnerName: "vote"}
 		}, false},
 		"foreign": {func(m *corev1.ConfigMap) { m.OwnerReferences, m.Labels = nil, nil }, false},
 	} {

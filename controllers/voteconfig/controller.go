@@ -7,37 +7,23 @@ package voteconfig
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/apply"
-	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/reconciler"
-	"github.com/fettle-dev/fettle/internal/requeue"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-const (
-	controllerName = "voteconfig"
+const controllerName = "voteconfig"
 
-	// coalescingWindow is how long a status that reports only progress is delayed. A change that succeeds within it costs one status
-	// write.
-	coalescingWindow = 3 * time.Second
-)
-
-// +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs,verbs=list;watch
 // +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs/status,verbs=patch
 // +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch
@@ -46,71 +32,34 @@ const (
 
 // Options of the controller.
 type Options struct {
-	// Workers is how many VoteConfigs are reconciled at once.
-	Workers int
+	reconciler.Options
 	// Engine restarts the workloads.
-	Engine  *rollout.Engine
-	Metrics *monitoring.Metrics
+	Engine *rollout.Engine
 }
 
 // Reconciler reconciles VoteConfigs.
 type Reconciler struct {
-	client         client.Client
-	applier        *apply.Applier
-	engine         *rollout.Engine
-	statusThrottle *conditions.StatusThrottle
-	clock          clock.PassiveClock
-	events         events.EventRecorder
-	metrics        *monitoring.Metrics
+	reconciler.Tools
+	engine *rollout.Engine
 }
 
 // Setup registers the controller with the manager.
 func Setup(mgr ctrl.Manager, opts Options) error {
-	applier, err := apply.New(mgr, controllerName)
+	tools, err := reconciler.New(mgr, monitoring.KindVoteConfig, &votingv1alpha1.VoteConfigList{}, opts.Options, indexes...)
 	if err != nil {
-		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+		return err
 	}
-	//nolint:forbidigo // nothing is waited for before the manager starts
-	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
-		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+	r := &Reconciler{Tools: tools, engine: opts.Engine}
+	kind := &reconciler.Reconciler[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig]{
+		Tools: tools, ReconcileObject: r.reconcile, OnDeleted: r.onDeleted, Progress: progress, ReadyNote: readyNote, Created: created,
 	}
-	r := &Reconciler{
-		client:         mgr.GetClient(),
-		applier:        applier,
-		engine:         opts.Engine,
-		statusThrottle: conditions.NewStatusThrottle(coalescingWindow, clock.RealClock{}),
-		clock:          clock.RealClock{},
-		events:         mgr.GetEventRecorder(controllerName),
-		metrics:        opts.Metrics,
-	}
-	retried := requeue.WithBackoff(r.kindReconciler())
-	if err := r.watches(mgr).WithOptions(retried.Options(opts.Workers)).Complete(retried); err != nil {
-		return fmt.Errorf("set up controller %s: %w", controllerName, err)
-	}
-	return nil
-}
-
-// kindReconciler is the reconciler of the kind.
-func (r *Reconciler) kindReconciler() *reconciler.Reconciler[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig] {
-	return &reconciler.Reconciler[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig]{
-		Kind: monitoring.KindVoteConfig, Client: r.client, Applier: r.applier, Throttle: r.statusThrottle, Clock: r.clock, Metrics: r.metrics,
-		ReconcileObject: r.reconcile, StatusDelay: r.statusDelay, EmitEvents: r.emitEvents, OnDeleted: r.onDeleted,
-		Status: func(vc *votingv1alpha1.VoteConfig) (any, bool) {
-			return vc.Status, meta.IsStatusConditionTrue(vc.Status.Conditions, fettlev1.Ready)
-		},
-	}
+	_, err = kind.Setup(mgr, r.watch)
+	return err
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfig) (reconcile.Result, error) {
 	r.engine.BeginReconcile(owner(vc))
-	if released, err := r.release(ctx, vc); err != nil || !released {
-		return reconcile.Result{}, err
-	}
-	switch {
-	case vc.DeletionTimestamp != nil:
-		setTerminating(vc) // waits for another owner's finalizer
-		return reconcile.Result{}, nil
-	case vc.Spec.Paused:
+	if vc.Spec.Paused {
 		setPaused(vc)
 		return reconcile.Result{}, nil
 	}
@@ -160,7 +109,7 @@ func (r *Reconciler) publish(ctx context.Context, vc *votingv1alpha1.VoteConfig)
 			return nil, err // or the watch triggers the next reconcile
 		}
 	}
-	if err := r.applier.Apply(ctx, vc, configMap(vc, data, live, r.clock.Now())); err != nil {
+	if err := r.Applier.Apply(ctx, vc, configMap(vc, data, live, r.Clock.Now())); err != nil {
 		return nil, err
 	}
 	return r.cacheCurrent(ctx, vc, live, differs)
@@ -205,7 +154,7 @@ func operation(before *corev1.ConfigMap) string {
 func (r *Reconciler) look(ctx context.Context, vc *votingv1alpha1.VoteConfig) (*corev1.ConfigMap, bool, error) {
 	live := &corev1.ConfigMap{}
 	live.Namespace, live.Name = vc.Namespace, configMapName(vc)
-	found, current, err := r.applier.Get(ctx, live)
+	found, current, err := r.Applier.Get(ctx, live)
 	if err != nil {
 		return nil, false, fmt.Errorf("get ConfigMap %q: %w", configMapName(vc), err)
 	}

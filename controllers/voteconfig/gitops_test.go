@@ -11,6 +11,7 @@ import (
 
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/test/gitops"
 )
 
@@ -44,7 +45,7 @@ func TestGitOps_health(t *testing.T) {
 		setPaused(vc)
 		gitops.Check(t, "paused after "+name, vc, tc.paused)
 		vc.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-		setTerminating(vc)
+		conditions.SetTerminating(vc)
 		gitops.Check(t, "deleted", vc, gitops.Deleting)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/distribution/reference"
@@ -20,7 +19,6 @@ import (
 )
 
 const (
-	maxMessage          = 1024
 	maxDependentMessage = 256
 )
 
@@ -37,9 +35,9 @@ func setStatus(vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap, report rol
 		st.Hash, st.LastUpdated = hash, updated(live)
 	}
 	st.Dependents = dependents(report)
-	set(vc, votingv1alpha1.VoteConfigPublished, metav1.ConditionTrue, votingv1alpha1.ReasonPublished,
+	conditions.Set(vc, votingv1alpha1.VoteConfigPublished, metav1.ConditionTrue, votingv1alpha1.ReasonPublished,
 		fmt.Sprintf("ConfigMap %q holds the options", live.Name))
-	set(vc, votingv1alpha1.VoteConfigRolledOut, report.Condition.Status, report.Condition.Reason, report.Condition.Message)
+	conditions.Set(vc, votingv1alpha1.VoteConfigRolledOut, report.Condition.Status, report.Condition.Reason, report.Condition.Message)
 	summarize(vc, hidden)
 }
 
@@ -59,8 +57,8 @@ func setPublishFailed(vc *votingv1alpha1.VoteConfig, err error) {
 	if reason == fettlev1.ReasonNameConflict {
 		message += ", or choose another name in spec.target.configMapName of a new VoteConfig"
 	}
-	set(vc, votingv1alpha1.VoteConfigPublished, metav1.ConditionFalse, reason, message)
-	set(vc, votingv1alpha1.VoteConfigRolledOut, metav1.ConditionUnknown, fettlev1.ReasonReconciling, "unknown until the options are published")
+	conditions.Set(vc, votingv1alpha1.VoteConfigPublished, metav1.ConditionFalse, reason, message)
+	conditions.Set(vc, votingv1alpha1.VoteConfigRolledOut, metav1.ConditionUnknown, fettlev1.ReasonReconciling, "unknown until the options are published")
 	summarize(vc, "")
 }
 
@@ -68,44 +66,30 @@ func setPublishFailed(vc *votingv1alpha1.VoteConfig, err error) {
 func summarize(vc *votingv1alpha1.VoteConfig, hidden string) {
 	st := &vc.Status
 	st.ObservedGeneration = vc.Generation
-	conditions.Summarize(&st.Conditions, vc.Generation, summarized...)
-	if ready := meta.FindStatusCondition(st.Conditions, fettlev1.Ready); ready.Status == metav1.ConditionTrue && hidden != "" {
-		set(vc, fettlev1.Ready, metav1.ConditionTrue, votingv1alpha1.ReasonOptionsNotShown, hidden)
+	conditions.Summarize(vc, summarized...)
+	if hidden != "" && conditions.ReadyOf(vc).Status == metav1.ConditionTrue {
+		conditions.Set(vc, fettlev1.Ready, metav1.ConditionTrue, votingv1alpha1.ReasonOptionsNotShown, hidden)
 	}
-	st.Phase = phase(st.Conditions)
-	conditions.SetStalled(&st.Conditions, vc.Generation, st.Phase == votingv1alpha1.PhaseFailed)
+	st.Phase = phase(conditions.ReadyOf(vc))
+	conditions.SetStalled(vc, st.Phase == votingv1alpha1.PhaseFailed)
 }
 
 // setPaused reports which options stay published.
 func setPaused(vc *votingv1alpha1.VoteConfig) {
-	vc.Status.ObservedGeneration, vc.Status.Phase = vc.Generation, votingv1alpha1.PhasePaused
 	published := "nothing is published yet"
 	if vc.Status.ConfigMapName != "" {
 		published = fmt.Sprintf("ConfigMap %q keeps the options %s", vc.Status.ConfigMapName, vc.Status.OptionsSummary)
 	}
-	conditions.SetPaused(&vc.Status.Conditions, vc.Generation, "reconciliation is paused; "+published)
+	conditions.SetPaused(vc, published)
 }
 
-// setTerminating reports that the VoteConfig waits for a finalizer.
-func setTerminating(vc *votingv1alpha1.VoteConfig) {
-	vc.Status.ObservedGeneration, vc.Status.Phase = vc.Generation, votingv1alpha1.PhaseTerminating
-	set(vc, fettlev1.Ready, metav1.ConditionFalse, fettlev1.ReasonTerminating, "being deleted")
-	conditions.SetKstatus(&vc.Status.Conditions, vc.Generation, "", "", "")
-}
-
-func set(vc *votingv1alpha1.VoteConfig, conditionType string, status metav1.ConditionStatus, reason, message string) {
-	conditions.Set(&vc.Status.Conditions, metav1.Condition{
-		Type: conditionType, Status: status, Reason: reason, Message: clip(message, maxMessage), ObservedGeneration: vc.Generation,
-	})
-}
-
-func phase(conds []metav1.Condition) votingv1alpha1.VoteConfigPhase {
-	switch ready := meta.FindStatusCondition(conds, fettlev1.Ready); {
+func phase(ready metav1.Condition) votingv1alpha1.VoteConfigPhase {
+	switch {
 	case ready.Status == metav1.ConditionTrue:
 		return votingv1alpha1.PhaseRunning
 	case ready.Status == metav1.ConditionUnknown:
 		return votingv1alpha1.PhasePending
-	case inProgress(ready):
+	case slices.Contains(progress, ready.Reason):
 		return votingv1alpha1.PhaseRollingOut
 	case ready.Reason == votingv1alpha1.ReasonRolloutFailed:
 		return votingv1alpha1.PhaseFailed
@@ -114,10 +98,8 @@ func phase(conds []metav1.Condition) votingv1alpha1.VoteConfigPhase {
 	}
 }
 
-// inProgress reports whether Ready is not True only because a rollout is in progress.
-func inProgress(ready *metav1.Condition) bool {
-	return ready.Reason == votingv1alpha1.ReasonRollingOut || ready.Reason == votingv1alpha1.ReasonDebouncing
-}
+// progress are the reasons of Ready that report a rollout in progress.
+var progress = []string{votingv1alpha1.ReasonRollingOut, votingv1alpha1.ReasonDebouncing}
 
 // states maps the states of the engine to those of the API.
 var states = map[rollout.State]votingv1alpha1.DependentState{
@@ -133,7 +115,7 @@ func dependents(report rollout.Report) []votingv1alpha1.VoteConfigDependent {
 	listed, _ := report.Bounded() // RolledOut tells how many there are
 	for _, d := range listed {
 		out = append(out, votingv1alpha1.VoteConfigDependent{
-			Kind: d.Kind, Name: d.Name, Hash: d.Hash, State: states[d.State], Message: clip(d.Message, maxDependentMessage),
+			Kind: d.Kind, Name: d.Name, Hash: d.Hash, State: states[d.State], Message: conditions.Clip(d.Message, maxDependentMessage),
 		})
 	}
 	return out
@@ -167,12 +149,4 @@ func hiddenOptions(ids []string, d rollout.Dependent, images []string) string {
 func isStock(image string) bool {
 	named, err := reference.ParseNormalizedNamed(image)
 	return err == nil && strings.HasSuffix("/"+reference.Path(named), "/"+stockImage)
-}
-
-// clip cuts s to n bytes.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "")
 }

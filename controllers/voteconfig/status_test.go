@@ -16,6 +16,7 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -129,7 +130,7 @@ func TestPausedAndTerminating(t *testing.T) {
 	if got := said(vc); got != "Paused, Ready=Unknown Paused" {
 		t.Error(got)
 	}
-	setTerminating(vc)
+	conditions.SetTerminating(vc)
 	if got := said(vc); got != "Terminating, Ready=False Terminating" {
 		t.Error(got)
 	}

@@ -13,13 +13,14 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 // Labels and annotations of the children.
 const (
-	labelOwnerKind = "fettle.dev/owner-kind"
-	labelOwnerName = "fettle.dev/owner-name"
+	labelOwnerKind = reconciler.LabelOwnerKind
+	labelOwnerName = reconciler.LabelOwnerName
 	ownerKind      = "WebApp"
 
 	// annotationRevision, on the pod template, is the hash of the template.

@@ -14,17 +14,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
-	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
-	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/optionalapi"
 	"github.com/fettle-dev/fettle/internal/reconciler"
@@ -36,10 +31,6 @@ const (
 	controllerName = "webapp"
 	// replicasHandover is the field owner of spec.replicas of a Deployment while an autoscaler takes over from the spec.
 	replicasHandover = "webapp-handover"
-
-	// coalescingWindow is how long a status that reports only progress is delayed. A creation or a change that succeeds within it
-	// costs one status write.
-	coalescingWindow = 3 * time.Second
 )
 
 // +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapps,verbs=list;watch
@@ -64,59 +55,38 @@ const (
 
 // Options of the controller.
 type Options struct {
-	// Workers is how many WebApps are reconciled at once.
-	Workers int
-	// WatchSecrets is false if the role does not permit it. Secrets are then read periodically.
-	WatchSecrets bool
+	reconciler.Options
 	// RestartDelay is the time without a further change of a ConfigMap or Secret after which the first pods restart; 5 seconds if 0.
 	RestartDelay time.Duration
-	Metrics      *monitoring.Metrics
 	// Engine restarts pods.
 	Engine *rollout.Engine
 }
 
 // Reconciler reconciles WebApps.
 type Reconciler struct {
-	client         client.Client
-	live           client.Reader
-	applier        *apply.Applier
-	statusThrottle *conditions.StatusThrottle
-	clock          clock.PassiveClock
-	events         events.EventRecorder
-	metrics        *monitoring.Metrics
-	config         *configReader
-	apis           *optionalapi.APIs
+	reconciler.Tools
+	config *configReader
+	apis   *optionalapi.APIs
 }
 
 // Setup registers the controller with the manager.
 func Setup(mgr ctrl.Manager, opts Options) error {
-	applier, err := apply.New(mgr, controllerName)
+	tools, err := reconciler.New(mgr, monitoring.KindWebApp, &appsv1.WebAppList{}, opts.Options, indexes...)
 	if err != nil {
-		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+		return err
 	}
-	//nolint:forbidigo // nothing is waited for before the manager starts
-	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
-		return fmt.Errorf("set up controller %s: %w", controllerName, err)
-	}
-	r := &Reconciler{
-		client:         mgr.GetClient(),
-		live:           mgr.GetAPIReader(),
-		applier:        applier,
-		statusThrottle: conditions.NewStatusThrottle(coalescingWindow, clock.RealClock{}),
-		clock:          clock.RealClock{},
-		events:         mgr.GetEventRecorder(controllerName),
-		metrics:        opts.Metrics,
-		config:         newConfigReader(mgr, opts.WatchSecrets),
+	r := &Reconciler{Tools: tools, config: newConfigReader(mgr, opts.WatchSecrets)}
+	kind := &reconciler.Reconciler[appsv1.WebApp, *appsv1.WebApp]{
+		Tools: tools, ReconcileObject: r.reconcile, Progress: progress, StatusDelay: r.statusDelay, ReadyNote: readyNote, Created: created,
 	}
 	r.apis = optionalapi.New(mgr, &appsv1.WebApp{}, r.optionalAPIs()...)
-	retried := requeue.WithBackoff(r.kindReconciler())
-	c, err := r.watches(mgr, opts).WithOptions(retried.Options(opts.Workers)).Build(retried)
+	c, err := kind.Setup(mgr, r.watch)
 	if err != nil {
-		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+		return err
 	}
 	r.apis.WatchWith(c)
-	restarts := &restarter{client: r.client, config: r.config, engine: opts.Engine, metrics: r.metrics, debounce: cmp.Or(opts.RestartDelay, debounce)}
-	retried = requeue.WithBackoff(restarts)
+	restarts := &restarter{client: r.Client, config: r.config, engine: opts.Engine, metrics: r.Metrics, debounce: cmp.Or(opts.RestartDelay, debounce)}
+	retried := requeue.WithBackoff(restarts)
 	const workers = 1 // or two objects of one WebApp would write to its Deployment at once
 	if err := restarts.watches(mgr, opts.WatchSecrets).WithOptions(retried.Options(workers)).Complete(retried); err != nil {
 		return fmt.Errorf("set up the restarts of %s: %w", controllerName, err)
@@ -124,23 +94,8 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// kindReconciler is the reconciler of the kind.
-func (r *Reconciler) kindReconciler() *reconciler.Reconciler[appsv1.WebApp, *appsv1.WebApp] {
-	return &reconciler.Reconciler[appsv1.WebApp, *appsv1.WebApp]{
-		Kind: monitoring.KindWebApp, Client: r.client, Applier: r.applier, Throttle: r.statusThrottle, Clock: r.clock, Metrics: r.metrics,
-		ReconcileObject: r.reconcile, StatusDelay: r.statusDelay, EmitEvents: r.emitEvents,
-		Status: func(app *appsv1.WebApp) (any, bool) {
-			return app.Status, meta.IsStatusConditionTrue(app.Status.Conditions, fettlev1.Ready)
-		},
-	}
-}
-
 func (r *Reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconcile.Result, error) {
-	switch {
-	case app.DeletionTimestamp != nil:
-		setTerminating(app)
-		return reconcile.Result{}, nil // all that is owned is garbage-collected
-	case app.Spec.Paused:
+	if app.Spec.Paused {
 		seen, err := r.observePods(ctx, app)
 		if err == nil {
 			setPaused(app, seen)
@@ -174,7 +129,7 @@ func (r *Reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, foun
 	if err := r.holdReplicasForHPA(ctx, app, p, found.deployment); err != nil {
 		return err
 	}
-	applyErr := r.applier.Apply(ctx, app, p.objects...)
+	applyErr := r.Applier.Apply(ctx, app, p.objects...)
 	if apply.Transient(applyErr) {
 		return applyErr
 	}
@@ -183,7 +138,7 @@ func (r *Reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, foun
 			return cmp.Or(err, errPortsTaken)
 		}
 	}
-	return cmp.Or(applyErr, r.applier.Prune(ctx, app, toPrune(app, p, found)...))
+	return cmp.Or(applyErr, r.Applier.Prune(ctx, app, toPrune(app, p, found)...))
 }
 
 func (r *Reconciler) observe(ctx context.Context, app *appsv1.WebApp, missing map[string]bool) (observed, error) {
@@ -202,9 +157,9 @@ func (r *Reconciler) observePods(ctx context.Context, app *appsv1.WebApp) (obser
 	if seen.deployment, err = r.deployment(ctx, app); err != nil {
 		return seen, err
 	}
-	seen.stale = seen.deployment != nil && !r.applier.Current(seen.deployment)
+	seen.stale = seen.deployment != nil && !r.Applier.Current(seen.deployment)
 	pods := &corev1.PodList{}
-	if err := r.client.List(ctx, pods, client.InNamespace(app.Namespace), client.MatchingFields{indexOwner: app.Name}); err != nil {
+	if err := r.Client.List(ctx, pods, client.InNamespace(app.Namespace), client.MatchingFields{indexOwner: app.Name}); err != nil {
 		return seen, fmt.Errorf("list pods: %w", err)
 	}
 	seen.pods = pods.Items

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/test/gitops"
 )
 
@@ -76,7 +77,7 @@ func TestGitOps_pausedAndDeleted(t *testing.T) {
 			t.Errorf("%s: phase %s", name, s.app.Status.Phase)
 		}
 		s.app.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-		setTerminating(s.app)
+		conditions.SetTerminating(s.app)
 		gitops.Check(t, "deleted", s.app, gitops.Deleting)
 	}
 	created := newFixture(nil)

@@ -70,7 +70,7 @@ func (r *Reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, e
 // deployment returns app's Deployment; nil if there is none, or if another owner has it.
 func (r *Reconciler) deployment(ctx context.Context, app *appsv1.WebApp) (*k8sappsv1.Deployment, error) {
 	d := &k8sappsv1.Deployment{}
-	if err := r.client.Get(ctx, client.ObjectKeyFromObject(app), d); apierrors.IsNotFound(err) {
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(app), d); apierrors.IsNotFound(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("get Deployment: %w", err)
@@ -84,7 +84,7 @@ func (r *Reconciler) deployment(ctx context.Context, app *appsv1.WebApp) (*k8sap
 func (r *Reconciler) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, ns); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, ns); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("get Namespace: %w", err)
 	}
 	return ns.Labels, nil
@@ -92,7 +92,7 @@ func (r *Reconciler) namespaceLabels(ctx context.Context, name string) (map[stri
 
 func (r *Reconciler) revisions(ctx context.Context, app *appsv1.WebApp) ([]k8sappsv1.ControllerRevision, error) {
 	list := &k8sappsv1.ControllerRevisionList{}
-	if err := r.client.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingLabels(selector(app))); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingLabels(selector(app))); err != nil {
 		return nil, fmt.Errorf("list ControllerRevisions: %w", err)
 	}
 	var mine []k8sappsv1.ControllerRevision
@@ -141,13 +141,13 @@ func toPrune(app *appsv1.WebApp, p plan, found existing) []client.Object {
 // it.
 func (r *Reconciler) holdReplicasForHPA(ctx context.Context, app *appsv1.WebApp, p plan, d *k8sappsv1.Deployment) error {
 	n := scaledTo(app, p, d)
-	if n == nil || !r.applier.Current(d) {
+	if n == nil || !r.Applier.Current(d) {
 		return nil
 	}
 	hold := appsv1ac.Deployment(d.Name, d.Namespace).
 		WithUID(d.UID).
 		WithSpec(appsv1ac.DeploymentSpec().WithReplicas(*n))
-	if err := r.client.Apply(ctx, hold, client.FieldOwner(replicasHandover), client.ForceOwnership); err != nil {
+	if err := r.Client.Apply(ctx, hold, client.FieldOwner(replicasHandover), client.ForceOwnership); err != nil {
 		return fmt.Errorf("set the replicas of Deployment %q: %w", d.Name, err)
 	}
 	return nil

@@ -48,7 +48,7 @@ func (r *Reconciler) renumberPorts(ctx context.Context, app *appsv1.WebApp, p pl
 		default:
 			continue
 		}
-		if err := r.client.Get(ctx, client.ObjectKeyFromObject(app), live); apierrors.IsNotFound(err) {
+		if err := r.Client.Get(ctx, client.ObjectKeyFromObject(app), live); apierrors.IsNotFound(err) {
 			continue
 		} else if err != nil {
 			return false, fmt.Errorf("get %T: %w", live, err)
@@ -57,7 +57,7 @@ func (r *Reconciler) renumberPorts(ctx context.Context, app *appsv1.WebApp, p pl
 		if patch == nil || !owned(app, live) {
 			continue
 		}
-		if err := r.client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(controllerName)); err != nil {
+		if err := r.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(controllerName)); err != nil {
 			return false, fmt.Errorf("renumber the ports of %T %q: %w", live, app.Name, err)
 		}
 		renumbered = true

@@ -19,7 +19,7 @@ import (
 func (r *Reconciler) observePublication(ctx context.Context, app *appsv1.WebApp, missing map[string]bool) (publication, error) {
 	var p publication
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
-	found, current, err := r.applier.Get(ctx, service)
+	found, current, err := r.Applier.Get(ctx, service)
 	if err != nil {
 		return p, fmt.Errorf("get Service: %w", err)
 	}
@@ -47,7 +47,7 @@ func serviceExists(app *appsv1.WebApp, service *corev1.Service, found, current b
 
 func (r *Reconciler) observeIngress(ctx context.Context, app *appsv1.WebApp, missing map[string]bool, p *publication) error {
 	ingress := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
-	found, _, err := r.applier.Get(ctx, ingress)
+	found, _, err := r.Applier.Get(ctx, ingress)
 	if err != nil {
 		return fmt.Errorf("get Ingress: %w", err)
 	}
@@ -58,7 +58,7 @@ func (r *Reconciler) observeIngress(ctx context.Context, app *appsv1.WebApp, mis
 	if want.ClassName != "" {
 		class := &metav1.PartialObjectMetadata{}
 		class.SetGroupVersionKind(networkingv1.SchemeGroupVersion.WithKind("IngressClass"))
-		err := r.client.Get(ctx, client.ObjectKey{Name: want.ClassName}, class)
+		err := r.Client.Get(ctx, client.ObjectKey{Name: want.ClassName}, class)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("get IngressClass %q: %w", want.ClassName, err)
 		}
@@ -99,7 +99,7 @@ func decode(u *unstructured.Unstructured, out any) error {
 
 func (r *Reconciler) observeRoute(ctx context.Context, app *appsv1.WebApp, missing map[string]bool, p *publication) error {
 	u := named(httpRouteGVK, app)
-	found, current, err := r.applier.Get(ctx, u)
+	found, current, err := r.Applier.Get(ctx, u)
 	if err != nil {
 		return fmt.Errorf("get HTTPRoute: %w", err)
 	}

@@ -187,8 +187,3 @@ func routeConditions(conds []metav1.Condition, generation int64) (accepted bool,
 	}
 	return accepted, nil
 }
-
-// inProgress reports whether a reason only means that something is in progress.
-func inProgress(reason string) bool {
-	return slices.Contains([]string{appsv1.ReasonRollingOut, appsv1.ReasonCertificatePending, appsv1.ReasonRoutePending}, reason)
-}

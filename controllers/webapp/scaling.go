@@ -44,7 +44,7 @@ func scalingBounds(app *appsv1.WebApp, foreign *autoscalingv1.HorizontalPodAutos
 // one for each ScaledObject. An autoscaler of the WebApp itself writes spec.replicas, and is not included.
 func (r *Reconciler) foreignAutoscaler(ctx context.Context, app *appsv1.WebApp) (*autoscalingv1.HorizontalPodAutoscaler, error) {
 	list := &autoscalingv1.HorizontalPodAutoscalerList{}
-	if err := r.client.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingFields{indexScales: app.Name}); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingFields{indexScales: app.Name}); err != nil {
 		return nil, fmt.Errorf("list HorizontalPodAutoscalers: %w", err)
 	}
 	if len(list.Items) == 0 {

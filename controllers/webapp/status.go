@@ -3,7 +3,6 @@ package webapp
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +19,6 @@ import (
 )
 
 const (
-	maxMessage = 1024
 	// quotaText is in the message of the API server that rejects a pod because of a quota.
 	quotaText     = "exceeded quota"
 	quotaExceeded = "QuotaExceeded"
@@ -69,7 +67,7 @@ func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 	}
 	if failed && canRollBack(app, in, p) {
 		st.FailedRevision = p.own.hash
-		st.FailureMessage = clip(fmt.Sprintf("%s: %s", serves.reason, serves.message))
+		st.FailureMessage = conditions.Clip(fmt.Sprintf("%s: %s", serves.reason, serves.message), conditions.MaxMessage)
 	}
 	if serves.status == metav1.ConditionTrue && serves.reason == appsv1.ReasonAvailable {
 		st.LastGoodImage = st.Image
@@ -79,9 +77,9 @@ func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 	put(app, appsv1.WebAppAvailable, true, serves)
 	put(app, appsv1.WebAppPublished, app.Spec.Ingress != nil || app.Spec.Gateway != nil, published(app, in, seen))
 	put(app, appsv1.WebAppMonitored, app.Spec.Monitoring != nil, monitored(in, seen))
-	conditions.Summarize(&st.Conditions, app.Generation, present(st.Conditions)...)
+	conditions.Summarize(app, present(st.Conditions)...)
 	st.Phase = phase(st.Conditions, failed)
-	conditions.SetStalled(&st.Conditions, app.Generation, st.Phase == appsv1.PhaseFailed, terminal...)
+	conditions.SetStalled(app, st.Phase == appsv1.PhaseFailed, terminal...)
 }
 
 // terminal are the reasons of Ready, besides those of all kinds, that only a change of the spec or of another object resolves.
@@ -104,23 +102,15 @@ func present(conds []metav1.Condition) []string {
 // whatever generation.
 func setPaused(app *appsv1.WebApp, seen observed) {
 	st := &app.Status
-	st.ObservedGeneration, st.Phase = app.Generation, appsv1.PhasePaused
 	count(st, seen.deployment)
 	state := no(appsv1.ReasonUnavailable, "the Deployment does not exist, and Fettle does not create it while spec.paused is true")
 	if seen.deployment != nil {
 		state, _ = rolloutState(app, plan{autoscaled: scalingBounds(app, nil)}, seen)
 	}
 	put(app, appsv1.WebAppAvailable, true, state)
-	conditions.Summarize(&st.Conditions, 0, present(st.Conditions)...)
-	conditions.SetPaused(&st.Conditions, app.Generation, "reconciliation is paused; "+state.message)
-}
-
-// setTerminating reports that the WebApp waits for the deletion of its children, or for a finalizer.
-func setTerminating(app *appsv1.WebApp) {
-	app.Status.ObservedGeneration = app.Generation
-	app.Status.Phase = appsv1.PhaseTerminating
-	put(app, fettlev1.Ready, true, no(fettlev1.ReasonTerminating, "being deleted"))
-	conditions.SetKstatus(&app.Status.Conditions, app.Generation, "", "", "")
+	ready := conditions.Worst(st.Conditions, 0, present(st.Conditions)...)
+	put(app, fettlev1.Ready, true, conditionState{status: ready.Status})
+	conditions.SetPaused(app, state.message)
 }
 
 // put sets the condition if it applies, and removes it otherwise.
@@ -129,9 +119,7 @@ func put(app *appsv1.WebApp, conditionType string, applies bool, v conditionStat
 		meta.RemoveStatusCondition(&app.Status.Conditions, conditionType)
 		return
 	}
-	conditions.Set(&app.Status.Conditions, metav1.Condition{
-		Type: conditionType, Status: v.status, Reason: v.reason, Message: clip(v.message), ObservedGeneration: app.Generation,
-	})
+	conditions.Set(app, conditionType, v.status, v.reason, v.message)
 }
 
 func count(st *appsv1.WebAppStatus, d *k8sappsv1.Deployment) {
@@ -289,11 +277,4 @@ func phase(conds []metav1.Condition, failed bool) appsv1.WebAppPhase {
 	default:
 		return appsv1.PhaseDegraded
 	}
-}
-
-func clip(s string) string {
-	if len(s) > maxMessage {
-		return strings.ToValidUTF8(s[:maxMessage], "")
-	}
-	return s
 }

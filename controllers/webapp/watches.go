@@ -3,7 +3,6 @@ package webapp
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -13,18 +12,16 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	"github.com/fettle-dev/fettle/internal/reconciler"
 )
 
 // Indexes of the WebApps that an event concerns.
@@ -38,13 +35,9 @@ const (
 	indexGateways   = "spec.gateway.parentRefs"
 )
 
-// watches sets the triggers of the controller. Owned objects have no predicate, since readiness is in their status. The WebApp has
-// none either: a status that another client removed is written again, and the reconcile after Fettle's own write changes nothing.
-func (r *Reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
-	b := ctrl.NewControllerManagedBy(mgr).
-		Named(controllerName).
-		For(&appsv1.WebApp{}).
-		Owns(&k8sappsv1.Deployment{}).
+// watch adds the triggers of the controller. Owned objects have no predicate, since readiness is in their status.
+func (r *Reconciler) watch(b *builder.Builder) {
+	b.Owns(&k8sappsv1.Deployment{}).
 		Owns(&k8sappsv1.ControllerRevision{}).
 		Owns(&corev1.Service{}).
 		Owns(&networkingv1.Ingress{}).
@@ -52,66 +45,49 @@ func (r *Reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 		Owns(&autoscalingv2.HorizontalPodAutoscaler{}).
 		Owns(&policyv1.PodDisruptionBudget{}).
 		Watches(&autoscalingv1.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(webAppOfScaler), builder.WithPredicates(scalingChanged)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerOfPod)).
-		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.webAppsUsing(kindConfigMap))).
-		Watches(&configv1.AppConfig{}, handler.EnqueueRequestsFromMapFunc(r.webAppsUsing(kindAppConfig)), builder.WithPredicates(publishedChanged)).
+		Watches(&corev1.Pod{}, r.EnqueueOwner()).
+		WatchesMetadata(&corev1.ConfigMap{}, r.EnqueueBy(indexConfigRefs, kindConfigMap+"/")).
+		Watches(&configv1.AppConfig{}, r.EnqueueBy(indexConfigRefs, kindAppConfig+"/"), builder.WithPredicates(publishedChanged)).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.webAppsInNamespace),
 			builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesMetadata(&networkingv1.IngressClass{}, handler.EnqueueRequestsFromMapFunc(r.webAppsOfClass), builder.WithPredicates(comesOrGoes))
 	r.apis.Trigger(b, func(ctx context.Context, kind string) []reconcile.Request {
-		return r.list(ctx, client.MatchingFields{indexOptional: kind})
+		return r.Requests(ctx, client.MatchingFields{indexOptional: kind})
 	})
-	if opts.WatchSecrets {
-		b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.webAppsUsing(kindSecret)))
-		b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.webAppsWithTLS), builder.WithPredicates(comesOrGoes))
+	if r.WatchSecrets {
+		b.WatchesMetadata(&corev1.Secret{}, r.EnqueueBy(indexConfigRefs, kindSecret+"/")).
+			WatchesMetadata(&corev1.Secret{}, r.EnqueueBy(indexTLS, ""), builder.WithPredicates(comesOrGoes))
 	}
-	return b
 }
 
-// index adds the indexes that the watches need to the manager's cache.
-func index(ctx context.Context, indexer client.FieldIndexer) error {
-	for _, ix := range []struct {
-		object client.Object
-		field  string
-		values client.IndexerFunc
-	}{
-		{&appsv1.WebApp{}, indexConfigRefs, func(o client.Object) []string {
-			var keys []string
-			for _, ref := range o.(*appsv1.WebApp).Spec.ConfigRefs {
-				keys = append(keys, refKey(ref))
-			}
-			return keys
-		}},
-		{&appsv1.WebApp{}, indexOptional, func(o client.Object) []string { return optionalKinds(o.(*appsv1.WebApp)) }},
-		{&appsv1.WebApp{}, indexClass, ofIngress(func(app *appsv1.WebApp) string { return app.Spec.Ingress.ClassName })},
-		{&appsv1.WebApp{}, indexTLS, ofIngress(tlsSecret)},
-		{&appsv1.WebApp{}, indexGateways, func(o client.Object) []string {
-			app, keys := o.(*appsv1.WebApp), []string{}
-			if app.Spec.Gateway != nil {
-				for _, ref := range app.Spec.Gateway.ParentRefs {
-					keys = append(keys, cmp.Or(ref.Namespace, app.Namespace)+"/"+ref.Name)
-				}
-			}
-			return keys
-		}},
-		{&corev1.Pod{}, indexOwner, func(o client.Object) []string {
-			if o.GetLabels()[labelOwnerKind] != ownerKind {
-				return nil
-			}
-			return []string{o.GetLabels()[labelOwnerName]}
-		}},
-		{&autoscalingv1.HorizontalPodAutoscaler{}, indexScales, func(o client.Object) []string {
-			if name := scaledDeployment(o.(*autoscalingv1.HorizontalPodAutoscaler)); name != "" {
-				return []string{name}
-			}
-			return nil
-		}},
-	} {
-		if err := indexer.IndexField(ctx, ix.object, ix.field, ix.values); err != nil {
-			return fmt.Errorf("index %T by %s: %w", ix.object, ix.field, err)
+// indexes are those that the watches need.
+var indexes = []reconciler.Index{
+	{Object: &appsv1.WebApp{}, Field: indexConfigRefs, Values: func(o client.Object) []string {
+		var keys []string
+		for _, ref := range o.(*appsv1.WebApp).Spec.ConfigRefs {
+			keys = append(keys, refKey(ref))
 		}
-	}
-	return nil
+		return keys
+	}},
+	{Object: &appsv1.WebApp{}, Field: indexOptional, Values: func(o client.Object) []string { return optionalKinds(o.(*appsv1.WebApp)) }},
+	{Object: &appsv1.WebApp{}, Field: indexClass, Values: ofIngress(func(app *appsv1.WebApp) string { return app.Spec.Ingress.ClassName })},
+	{Object: &appsv1.WebApp{}, Field: indexTLS, Values: ofIngress(tlsSecret)},
+	{Object: &appsv1.WebApp{}, Field: indexGateways, Values: func(o client.Object) []string {
+		app, keys := o.(*appsv1.WebApp), []string{}
+		if app.Spec.Gateway != nil {
+			for _, ref := range app.Spec.Gateway.ParentRefs {
+				keys = append(keys, cmp.Or(ref.Namespace, app.Namespace)+"/"+ref.Name)
+			}
+		}
+		return keys
+	}},
+	{Object: &corev1.Pod{}, Field: indexOwner, Values: reconciler.OwnerNames(ownerKind)},
+	{Object: &autoscalingv1.HorizontalPodAutoscaler{}, Field: indexScales, Values: func(o client.Object) []string {
+		if name := scaledDeployment(o.(*autoscalingv1.HorizontalPodAutoscaler)); name != "" {
+			return []string{name}
+		}
+		return nil
+	}},
 }
 
 // ofIngress indexes WebApps by the references of their Ingress.
@@ -140,51 +116,19 @@ var publishedChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) boo
 	return (was.Status.ConfigMapName == "") != (is.Status.ConfigMapName == "")
 }}
 
-func ownerOfPod(_ context.Context, pod client.Object) []reconcile.Request {
-	l := pod.GetLabels()
-	if l[labelOwnerKind] != ownerKind || l[labelOwnerName] == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: l[labelOwnerName]}}}
-}
-
-func (r *Reconciler) webAppsUsing(kind string) handler.MapFunc {
-	return func(ctx context.Context, obj client.Object) []reconcile.Request {
-		return r.list(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexConfigRefs: kind + "/" + obj.GetName()})
-	}
-}
-
 func (r *Reconciler) webAppsOfClass(ctx context.Context, class client.Object) []reconcile.Request {
-	return r.list(ctx, client.MatchingFields{indexClass: class.GetName()})
-}
-
-func (r *Reconciler) webAppsWithTLS(ctx context.Context, secret client.Object) []reconcile.Request {
-	return r.list(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{indexTLS: secret.GetName()})
+	return r.Requests(ctx, client.MatchingFields{indexClass: class.GetName()})
 }
 
 // webAppsOfCertificate uses the name of the Secret, which is that of the Certificate.
 func (r *Reconciler) webAppsOfCertificate(ctx context.Context, certificate *unstructured.Unstructured) []reconcile.Request {
-	return r.webAppsWithTLS(ctx, certificate)
+	return r.RequestsBy(ctx, certificate.GetNamespace(), indexTLS, certificate.GetName())
 }
 
 func (r *Reconciler) webAppsOfGateway(ctx context.Context, gateway *unstructured.Unstructured) []reconcile.Request {
-	return r.list(ctx, client.MatchingFields{indexGateways: gateway.GetNamespace() + "/" + gateway.GetName()})
+	return r.Requests(ctx, client.MatchingFields{indexGateways: gateway.GetNamespace() + "/" + gateway.GetName()})
 }
 
 func (r *Reconciler) webAppsInNamespace(ctx context.Context, ns client.Object) []reconcile.Request {
-	return r.list(ctx, client.InNamespace(ns.GetName()))
-}
-
-// list returns requests for the matching WebApps. It reads the cache, which fails only while it is stopped.
-func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
-	apps := &appsv1.WebAppList{}
-	if err := r.client.List(ctx, apps, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		log.FromContext(ctx).Error(err, "failed to list the WebApps of an event")
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(apps.Items))
-	for i := range apps.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&apps.Items[i])})
-	}
-	return requests
+	return r.Requests(ctx, client.InNamespace(ns.GetName()))
 }

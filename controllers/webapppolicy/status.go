@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -75,12 +74,12 @@ func setStatus(p *appsv1.WebAppPolicy, seen observed) {
 	p.Status.ViolationCount = int32(len(seen.violations))
 	p.Status.Violations = slices.Clone(seen.violations[:min(len(seen.violations), listedViolations)])
 	c := ready(p, seen)
-	conditions.Set(&p.Status.Conditions, c)
+	conditions.Set(p, c.Type, c.Status, c.Reason, c.Message)
 	p.Status.Phase = appsv1.PolicyActive
 	if c.Status != metav1.ConditionTrue {
 		p.Status.Phase = appsv1.PolicyDegraded
 	}
-	conditions.SetStalled(&p.Status.Conditions, p.Generation, c.Reason == appsv1.ReasonSelectorInvalid)
+	conditions.SetStalled(p, c.Reason == appsv1.ReasonSelectorInvalid)
 }
 
 func ready(p *appsv1.WebAppPolicy, seen observed) metav1.Condition {
@@ -108,11 +107,4 @@ func ready(p *appsv1.WebAppPolicy, seen observed) metav1.Condition {
 		c.Message += "; no namespace matches namespaceSelector"
 	}
 	return c
-}
-
-func readyOf(p *appsv1.WebAppPolicy) metav1.Condition {
-	if c := meta.FindStatusCondition(p.Status.Conditions, fettlev1.Ready); c != nil {
-		return *c
-	}
-	return metav1.Condition{}
 }

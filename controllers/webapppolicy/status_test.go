@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 )
 
 func namespaceOf(name string, labels map[string]string) metav1.PartialObjectMetadata {
@@ -115,7 +116,7 @@ func TestSetStatus(t *testing.T) {
 		p.Status.Violations = []string{"a/old: maxReplicas"}
 		setStatus(p, c.seen)
 		c.want.Type, c.want.ObservedGeneration = "Ready", 4
-		if diff := cmp.Diff(c.want, readyOf(p), cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
+		if diff := cmp.Diff(c.want, conditions.ReadyOf(p), cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
 			t.Errorf("%s: Ready (-want +got):\n%s", c.name, diff)
 		}
 		if p.Status.ViolationCount != c.count || p.Status.ObservedGeneration != 4 {

@@ -76,7 +76,7 @@ func BenchmarkSameStatus(b *testing.B) {
 	before := obj.DeepCopy()
 	b.ReportAllocs()
 	for b.Loop() {
-		if !sameStatus(obj, before) {
+		if !SameStatus(obj, before) {
 			b.Fatal("differs")
 		}
 	}

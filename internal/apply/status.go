@@ -28,7 +28,7 @@ func (a *Applier) PatchStatus(ctx context.Context, obj, before client.Object) (b
 	if err != nil {
 		return false, fmt.Errorf("patch status of %q: %w", obj.GetName(), err)
 	}
-	if sameStatus(obj, before) {
+	if SameStatus(obj, before) {
 		return false, nil
 	}
 	patch, err := statusPatch(obj, before)
@@ -45,9 +45,9 @@ func (a *Applier) PatchStatus(ctx context.Context, obj, before client.Object) (b
 	return true, nil
 }
 
-// sameStatus reports whether the two are known to have the same status. It is much faster than computing a patch, which decides if they are
+// SameStatus reports whether the two are known to have the same status. It is much faster than computing a patch, which decides if they are
 // not.
-func sameStatus(obj, before client.Object) bool {
+func SameStatus(obj, before client.Object) bool {
 	statusOf := func(o client.Object) (value.Value, bool) {
 		v, err := valueOf(o)
 		if err != nil || !v.IsMap() {

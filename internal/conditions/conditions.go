@@ -6,93 +6,106 @@
 package conditions
 
 import (
+	"cmp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
-// maxMessage is the largest length of a condition's message in bytes that the API accepts.
-const maxMessage = 32768
+// MaxMessage is the largest length of a condition's message in bytes.
+const MaxMessage = 1024
 
-// Set replaces the condition of cond's type. It keeps lastTransitionTime if the status is the same, and truncates a message that the
-// API server would reject as too long.
-func Set(conds *[]metav1.Condition, cond metav1.Condition) {
-	cond.Message = cut(cond.Message)
-	meta.SetStatusCondition(conds, cond)
+// Object is an object of one of Fettle's kinds. Its methods are those of the Go type in api/.
+type Object interface {
+	client.Object
+	// Conditions returns the conditions in the status.
+	Conditions() *[]metav1.Condition
+	// SetObserved sets the phase, and says that the status describes the current generation. Call it after Ready was set.
+	SetObserved(phase string)
 }
 
-func cut(message string) string {
-	const end = "..."
-	if len(message) <= maxMessage {
-		return message
+// Set replaces the condition of the given type. It keeps lastTransitionTime if the status is the same, and clips the message.
+func Set(obj Object, conditionType string, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(obj.Conditions(), metav1.Condition{
+		Type: conditionType, Status: status, Reason: reason, Message: Clip(message, MaxMessage), ObservedGeneration: obj.GetGeneration(),
+	})
+}
+
+// Clip returns at most the first n bytes of s, without the part of a character.
+func Clip(s string, n int) string {
+	if len(s) <= n {
+		return s
 	}
-	n := maxMessage - len(end)
-	for n > 0 && !utf8.RuneStart(message[n]) {
-		n--
+	return strings.ToValidUTF8(s[:n], "")
+}
+
+// ReadyOf returns the condition Ready of obj; one without a status if there is none.
+func ReadyOf(obj Object) metav1.Condition {
+	if ready := meta.FindStatusCondition(*obj.Conditions(), fettlev1.Ready); ready != nil {
+		return *ready
 	}
-	return strings.ToValidUTF8(message[:n], "") + end
+	return metav1.Condition{}
 }
 
 // Summarize sets Ready from the conditions of the given types, the most important first. Ready takes its status, reason and message
 // from the first condition that is False, otherwise from the first that is not True. It is True if all of them are, and Unknown if
 // no type is given.
-func Summarize(conds *[]metav1.Condition, generation int64, types ...string) {
-	ready := metav1.Condition{
-		Type:               fettlev1.Ready,
-		Status:             metav1.ConditionTrue,
-		Reason:             fettlev1.Ready,
-		ObservedGeneration: generation,
+func Summarize(obj Object, types ...string) {
+	c := Worst(*obj.Conditions(), obj.GetGeneration(), types...)
+	if c.Status == metav1.ConditionTrue {
+		c.Reason, c.Message = fettlev1.Ready, ""
 	}
-	if c := Worst(*conds, generation, types...); c.Status != metav1.ConditionTrue {
-		ready.Status, ready.Reason, ready.Message = c.Status, c.Reason, c.Message
-	}
-	Set(conds, ready)
+	Set(obj, fettlev1.Ready, c.Status, c.Reason, c.Message)
 }
 
 // SetKstatus sets the condition of the given type, fettlev1.Stalled or fettlev1.Reconciling, to True and removes the other one. It
 // removes both if the type is "".
-func SetKstatus(conds *[]metav1.Condition, generation int64, conditionType, reason, message string) {
+func SetKstatus(obj Object, conditionType, reason, message string) {
 	for _, t := range []string{fettlev1.Stalled, fettlev1.Reconciling} {
 		if t != conditionType {
-			meta.RemoveStatusCondition(conds, t)
+			meta.RemoveStatusCondition(obj.Conditions(), t)
 			continue
 		}
-		Set(conds, metav1.Condition{Type: t, Status: metav1.ConditionTrue, Reason: reason, Message: message, ObservedGeneration: generation})
+		Set(obj, t, metav1.ConditionTrue, reason, message)
 	}
 }
-
-// terminal are the reasons of Ready that only a person can resolve, for every kind.
-var terminal = []string{fettlev1.ReasonInvalid, fettlev1.ReasonNameConflict, fettlev1.ReasonTooLarge}
 
 // SetStalled sets Stalled, with the reason and message of Ready, if a person must change something before the object can become
 // ready: if failed is true, or if Ready's reason is terminal for all kinds or one of more. Otherwise it removes Stalled and
 // Reconciling. Call it after Ready was set.
-func SetStalled(conds *[]metav1.Condition, generation int64, failed bool, more ...string) {
-	ready := meta.FindStatusCondition(*conds, fettlev1.Ready)
-	if ready == nil || !failed && !slices.Contains(terminal, ready.Reason) && !slices.Contains(more, ready.Reason) {
-		SetKstatus(conds, generation, "", "", "")
+func SetStalled(obj Object, failed bool, more ...string) {
+	ready := ReadyOf(obj)
+	if ready.Status == "" || !failed && !Terminal(ready.Reason) && !slices.Contains(more, ready.Reason) {
+		SetKstatus(obj, "", "", "")
 		return
 	}
-	SetKstatus(conds, generation, fettlev1.Stalled, ready.Reason, ready.Message)
+	SetKstatus(obj, fettlev1.Stalled, ready.Reason, ready.Message)
+}
+
+// Terminal reports whether only a person can resolve the reason of a condition, for every kind.
+func Terminal(reason string) bool {
+	return slices.Contains([]string{fettlev1.ReasonInvalid, fettlev1.ReasonNameConflict, fettlev1.ReasonTooLarge}, reason)
 }
 
 // SetPaused gives Ready the reason Paused and keeps its status: an object that was ready when it was paused still is. It removes
-// Stalled and Reconciling.
-func SetPaused(conds *[]metav1.Condition, generation int64, message string) {
-	status := metav1.ConditionUnknown
-	if ready := meta.FindStatusCondition(*conds, fettlev1.Ready); ready != nil {
-		status = ready.Status
-	}
-	Set(conds, metav1.Condition{
-		Type: fettlev1.Ready, Status: status, Reason: fettlev1.ReasonPaused,
-		Message: "spec.paused is true: " + message, ObservedGeneration: generation,
-	})
-	SetKstatus(conds, generation, "", "", "")
+// Stalled and Reconciling. kept says what stays as it is.
+func SetPaused(obj Object, kept string) {
+	status := cmp.Or(ReadyOf(obj).Status, metav1.ConditionUnknown)
+	Set(obj, fettlev1.Ready, status, fettlev1.ReasonPaused, "spec.paused is true: reconciliation is paused; "+kept)
+	SetKstatus(obj, "", "", "")
+	obj.SetObserved("Paused")
+}
+
+// SetTerminating reports that obj waits for the deletion of its children, or for a finalizer.
+func SetTerminating(obj Object) {
+	Set(obj, fettlev1.Ready, metav1.ConditionFalse, fettlev1.ReasonTerminating, "being deleted")
+	SetKstatus(obj, "", "", "")
+	obj.SetObserved("Terminating")
 }
 
 // Worst returns the first condition that is False, otherwise the first that is not True, otherwise one that is True.

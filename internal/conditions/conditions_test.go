@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
 )
 
 func condition(t string, status metav1.ConditionStatus, generation int64) metav1.Condition {
@@ -20,6 +21,15 @@ func condition(t string, status metav1.ConditionStatus, generation int64) metav1
 		Type: t, Status: status, Reason: t + string(status), Message: "why " + t, ObservedGeneration: generation,
 	}
 }
+
+// of is an object of this generation with conditions.
+func of(generation int64, conds ...metav1.Condition) *votingv1alpha1.VoteConfig {
+	return &votingv1alpha1.VoteConfig{
+		ObjectMeta: metav1.ObjectMeta{Generation: generation}, Status: votingv1alpha1.VoteConfigStatus{Conditions: conds},
+	}
+}
+
+func set(obj Object, c metav1.Condition) { Set(obj, c.Type, c.Status, c.Reason, c.Message) }
 
 func TestSet_keepsTransitionTime(t *testing.T) {
 	long := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
@@ -38,8 +48,9 @@ func TestSet_keepsTransitionTime(t *testing.T) {
 		{"Unknown", condition("Available", metav1.ConditionUnknown, 1), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			conds := []metav1.Condition{before}
-			Set(&conds, tc.next)
+			obj := of(tc.next.ObservedGeneration, before)
+			set(obj, tc.next)
+			conds := obj.Status.Conditions
 			if kept := conds[0].LastTransitionTime.Equal(&long); kept != tc.kept {
 				t.Errorf("transition time kept: %v, want %v", kept, tc.kept)
 			}
@@ -51,23 +62,22 @@ func TestSet_keepsTransitionTime(t *testing.T) {
 	}
 }
 
-func TestSet_truncatesLongMessages(t *testing.T) {
+func TestSet_clipsLongMessages(t *testing.T) {
 	for _, message := range []string{
-		strings.Repeat("x", maxMessage+1),
-		strings.Repeat("ü", maxMessage), // two bytes each, so a cut may hit the middle of one
-		"x" + strings.Repeat("ü", maxMessage),
-		strings.Repeat("€", maxMessage),
+		strings.Repeat("x", MaxMessage+1),
+		strings.Repeat("ü", MaxMessage), // two bytes each, so a cut may hit the middle of one
+		"x" + strings.Repeat("ü", MaxMessage),
+		strings.Repeat("€", MaxMessage),
 	} {
-		var conds []metav1.Condition
-		Set(&conds, metav1.Condition{Type: "Applied", Status: metav1.ConditionFalse, Reason: "Invalid", Message: message})
-		got := conds[0].Message
-		if len(got) > maxMessage || len(got) < maxMessage-4 || !utf8.ValidString(got) || !strings.HasSuffix(got, "...") {
-			t.Errorf("a message of %d bytes became one of %d, valid UTF-8: %v, ending in %q",
-				len(message), len(got), utf8.ValidString(got), got[len(got)-3:])
+		obj := of(1)
+		Set(obj, "Applied", metav1.ConditionFalse, "Invalid", message)
+		got := obj.Status.Conditions[0].Message
+		if len(got) > MaxMessage || len(got) < MaxMessage-2 || !utf8.ValidString(got) {
+			t.Errorf("a message of %d bytes became one of %d, valid UTF-8: %v", len(message), len(got), utf8.ValidString(got))
 		}
 	}
-	exact := strings.Repeat("x", maxMessage)
-	if got := cut(exact); got != exact {
+	exact := strings.Repeat("x", MaxMessage)
+	if got := Clip(exact, MaxMessage); got != exact {
 		t.Errorf("a message of the allowed length was cut to %d bytes", len(got))
 	}
 }
@@ -129,13 +139,9 @@ func TestSummarize(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			conds := tc.conds
-			Summarize(&conds, 2, tc.types...)
-			got := meta.FindStatusCondition(conds, fettlev1.Ready)
-			if got == nil {
-				t.Fatal("no Ready condition")
-			}
-			if diff := cmp.Diff(tc.want, *got, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
+			obj := of(2, tc.conds...)
+			Summarize(obj, tc.types...)
+			if diff := cmp.Diff(tc.want, ReadyOf(obj), cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
 				t.Errorf("Ready (-want +got):\n%s", diff)
 			}
 		})
@@ -157,7 +163,9 @@ func TestSummarize_properties(t *testing.T) {
 			conds = append(conds, condition(name, s, 7))
 		}
 		rng.Shuffle(len(conds), func(i, j int) { conds[i], conds[j] = conds[j], conds[i] })
-		Summarize(&conds, 7, names...)
+		obj := of(7, conds...)
+		Summarize(obj, names...)
+		conds = obj.Status.Conditions
 		want := metav1.ConditionUnknown
 		switch {
 		case count[metav1.ConditionFalse] > 0:
@@ -165,23 +173,23 @@ func TestSummarize_properties(t *testing.T) {
 		case count[metav1.ConditionTrue] == len(names):
 			want = metav1.ConditionTrue
 		}
-		if got := meta.FindStatusCondition(conds, fettlev1.Ready).Status; got != want {
+		if got := ReadyOf(obj).Status; got != want {
 			t.Fatalf("Ready is %s, want %s: %v", got, want, conds)
 		}
-		again := append([]metav1.Condition(nil), conds...)
-		Summarize(&again, 7, names...)
-		if diff := cmp.Diff(conds, again); diff != "" {
+		again := obj.DeepCopy()
+		Summarize(again, names...)
+		if diff := cmp.Diff(conds, again.Status.Conditions); diff != "" {
 			t.Fatalf("summing up again (-first +second):\n%s", diff)
 		}
 	}
 }
 
 func TestSetKstatus_keepsAtMostOne(t *testing.T) {
-	conds := []metav1.Condition{{Type: fettlev1.Ready, Status: metav1.ConditionTrue, Reason: fettlev1.Ready}}
+	obj := of(3, metav1.Condition{Type: fettlev1.Ready, Status: metav1.ConditionTrue, Reason: fettlev1.Ready})
 	for _, want := range []string{fettlev1.Stalled, fettlev1.Reconciling, ""} {
-		SetKstatus(&conds, 3, want, "Because", "of this")
+		SetKstatus(obj, want, "Because", "of this")
 		for _, other := range []string{fettlev1.Stalled, fettlev1.Reconciling} {
-			c := meta.FindStatusCondition(conds, other)
+			c := meta.FindStatusCondition(obj.Status.Conditions, other)
 			if (c != nil) != (other == want) {
 				t.Errorf("%q: %s is %+v", want, other, c)
 			}
@@ -190,7 +198,7 @@ func TestSetKstatus_keepsAtMostOne(t *testing.T) {
 			}
 		}
 	}
-	if len(conds) != 1 {
+	if conds := obj.Status.Conditions; len(conds) != 1 {
 		t.Errorf("%+v", conds)
 	}
 }
@@ -208,9 +216,10 @@ func TestSetStalled_terminalReasonsAlone(t *testing.T) {
 		{"failed", condition("Ready", metav1.ConditionFalse, 3), true, true},
 		{"ready, and a change is rejected", metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: fettlev1.ReasonInvalid, Message: "why Ready"}, false, true},
 	} {
-		conds := []metav1.Condition{tc.ready}
-		SetKstatus(&conds, 3, fettlev1.Reconciling, "Because", "of this")
-		SetStalled(&conds, 3, tc.failed, "RolledBack")
+		obj := of(3, tc.ready)
+		SetKstatus(obj, fettlev1.Reconciling, "Because", "of this")
+		SetStalled(obj, tc.failed, "RolledBack")
+		conds := obj.Status.Conditions
 		c := meta.FindStatusCondition(conds, fettlev1.Stalled)
 		if (c != nil) != tc.stalled || meta.FindStatusCondition(conds, fettlev1.Reconciling) != nil {
 			t.Errorf("%s: %+v", tc.name, conds)
@@ -219,9 +228,9 @@ func TestSetStalled_terminalReasonsAlone(t *testing.T) {
 			t.Errorf("%s: Stalled is %+v", tc.name, c)
 		}
 	}
-	conds := []metav1.Condition{}
-	if SetStalled(&conds, 1, true); len(conds) > 0 {
-		t.Errorf("without Ready: %+v", conds)
+	obj := of(1)
+	if SetStalled(obj, true); len(obj.Status.Conditions) > 0 {
+		t.Errorf("without Ready: %+v", obj.Status.Conditions)
 	}
 }
 
@@ -230,19 +239,19 @@ func TestSetPaused_keepsStatusAndTransitionTime(t *testing.T) {
 	for _, status := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
 		ready := condition("Ready", status, 3)
 		ready.LastTransitionTime = long
-		conds := []metav1.Condition{ready}
-		SetKstatus(&conds, 3, fettlev1.Stalled, "Because", "of this")
-		SetPaused(&conds, 4, "revision 2 stays published")
+		obj := of(4, ready)
+		SetKstatus(obj, fettlev1.Stalled, "Because", "of this")
+		SetPaused(obj, "revision 2 stays published")
 		want := []metav1.Condition{{
-			Type: "Ready", Status: status, Reason: "Paused", Message: "spec.paused is true: revision 2 stays published",
+			Type: "Ready", Status: status, Reason: "Paused", Message: "spec.paused is true: reconciliation is paused; revision 2 stays published",
 			ObservedGeneration: 4, LastTransitionTime: long,
 		}}
-		if diff := cmp.Diff(want, conds); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", status, diff)
+		if diff := cmp.Diff(want, obj.Status.Conditions); diff != "" || obj.Status.Phase != "Paused" || obj.Status.ObservedGeneration != 4 {
+			t.Errorf("%s: %+v (-want +got):\n%s", status, obj.Status, diff)
 		}
 	}
-	var conds []metav1.Condition
-	if SetPaused(&conds, 1, "x"); conds[0].Status != metav1.ConditionUnknown {
-		t.Errorf("without Ready: %+v", conds)
+	obj := of(1)
+	if SetPaused(obj, "x"); ReadyOf(obj).Status != metav1.ConditionUnknown {
+		t.Errorf("without Ready: %+v", obj.Status)
 	}
 }

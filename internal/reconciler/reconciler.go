@@ -7,50 +7,53 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
-	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
 // Object is a pointer to the Go type of a kind.
 type Object[T any] interface {
 	*T
-	client.Object
+	conditions.Object
 	DeepCopy() *T
 }
 
-// Reconciler is a reconcile.Reconciler of the objects of one kind. Only Metrics and OnDeleted may be nil.
+// Reconciler is a reconcile.Reconciler of the objects of one kind. ReconcileObject is required.
 type Reconciler[T any, O Object[T]] struct {
-	// Kind is the name of the kind in metrics and errors.
-	Kind     string
-	Client   client.Reader
-	Applier  *apply.Applier
-	Throttle *conditions.StatusThrottle
-	Clock    clock.PassiveClock
-	Metrics  *monitoring.Metrics
+	Tools
 
-	// ReconcileObject applies the children of obj and sets obj's status in memory. The status is written also if ReconcileObject
-	// returns an error.
+	// ReconcileObject applies the children of obj, which is not being deleted, and sets obj's status in memory. The status is written
+	// also if ReconcileObject returns an error.
 	ReconcileObject func(ctx context.Context, obj O) (reconcile.Result, error)
-	// Status returns obj's status, and whether obj is Ready.
-	Status func(obj O) (status any, ready bool)
-	// StatusDelay returns how long to wait before the changed status of obj is written; 0 writes it now.
-	StatusDelay func(obj, before O) time.Duration
-	// EmitEvents emits the events of a status that was just written.
-	EmitEvents func(obj, before O)
 	// OnDeleted drops the controller's state of a deleted object. If it returns false, the event that it waits for triggers another
 	// reconcile.
 	OnDeleted func(ctx context.Context, key types.NamespacedName) (done bool, err error)
+
+	// Progress are the reasons of Ready that report work in progress: they have no event, and the status that reports them is delayed.
+	Progress []string
+	// StatusDelay returns how long to wait before the changed status of obj is written; 0 writes it now.
+	StatusDelay func(obj, before O) time.Duration
+
+	// Normal are the reasons of Ready, besides Ready, that are no problem.
+	Normal []string
+	// ReadyNote returns the note of the event of an object that became Ready; "" for no event. The default is the message of Ready.
+	ReadyNote func(obj O) string
+	// EmitEvents emits other events than that of Ready, for a status that was just written.
+	EmitEvents func(obj, before O)
+	// Created reports whether obj, which is Ready, was never Ready before.
+	Created func(obj, before O) bool
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -65,7 +68,7 @@ func (f *Reconciler[T, O]) Reconcile(ctx context.Context, req reconcile.Request)
 		return reconcile.Result{}, nil // the watch brings what was last written
 	}
 	start, before := f.Clock.Now(), O(obj.DeepCopy())
-	result, err := f.ReconcileObject(ctx, obj)
+	result, err := f.reconcile(ctx, obj)
 	err = retryable(ctx, err)
 	wait, patchErr := f.report(ctx, obj, before)
 	err = cmp.Or(patchErr, err)
@@ -77,30 +80,63 @@ func (f *Reconciler[T, O]) Reconcile(ctx context.Context, req reconcile.Request)
 	return result, nil
 }
 
+func (f *Reconciler[T, O]) reconcile(ctx context.Context, obj O) (reconcile.Result, error) {
+	if obj.GetDeletionTimestamp() != nil {
+		conditions.SetTerminating(obj) // all that is owned is garbage-collected
+		return reconcile.Result{}, nil
+	}
+	return f.ReconcileObject(ctx, obj)
+}
+
 // report writes the status if it changed, and then emits its events and metrics. It returns how long to wait if the status is
 // delayed.
 func (f *Reconciler[T, O]) report(ctx context.Context, obj, before O) (time.Duration, error) {
-	is, ready := f.Status(obj)
-	was, _ := f.Status(before)
-	if !equality.Semantic.DeepEqual(is, was) {
-		if wait := f.StatusDelay(obj, before); wait > 0 {
+	if !apply.SameStatus(obj, before) {
+		if wait := f.statusDelay(obj, before); wait > 0 {
 			return wait, nil
 		}
-		wrote, err := f.Applier.PatchStatus(ctx, obj, before)
-		switch {
-		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-			requeue.Request(ctx) // changed or gone since it was read, of which the watch may tell
-			return 0, nil
-		case err != nil:
-			return 0, err
-		case !wrote:
-			return 0, nil
+		if wrote, err := f.Applier.PatchStatus(ctx, obj, before); !wrote {
+			return 0, requeue.IfOutdated(ctx, err)
 		}
 		f.Throttle.Wrote(obj)
+		f.announce(obj, before)
+	}
+	f.Metrics.Ready(f.Kind, client.ObjectKeyFromObject(obj), conditions.ReadyOf(obj).Status == metav1.ConditionTrue)
+	return 0, nil
+}
+
+func (f *Reconciler[T, O]) statusDelay(obj, before O) time.Duration {
+	if f.StatusDelay != nil {
+		return f.StatusDelay(obj, before)
+	}
+	return f.Throttle.Delay(obj, slices.Contains(f.Progress, conditions.ReadyOf(obj).Reason), false)
+}
+
+// uneventful are the reasons of Ready that need no event, for every kind.
+var uneventful = []string{fettlev1.ReasonReconciling, fettlev1.ReasonPaused, fettlev1.ReasonTerminating}
+
+// announce emits one event for a change of Ready that a person should see, and counts a creation.
+func (f *Reconciler[T, O]) announce(obj, before O) {
+	if f.EmitEvents != nil {
 		f.EmitEvents(obj, before)
 	}
-	f.Metrics.Ready(f.Kind, client.ObjectKeyFromObject(obj), ready)
-	return 0, nil
+	is, was := conditions.ReadyOf(obj), conditions.ReadyOf(before)
+	if is.Status == was.Status && is.Reason == was.Reason || slices.Contains(uneventful, is.Reason) || slices.Contains(f.Progress, is.Reason) {
+		return
+	}
+	eventType, note, ready := corev1.EventTypeWarning, is.Message, is.Status == metav1.ConditionTrue
+	if ready && (is.Reason == fettlev1.Ready || slices.Contains(f.Normal, is.Reason)) {
+		eventType = corev1.EventTypeNormal
+		if f.ReadyNote != nil {
+			note = f.ReadyNote(obj)
+		}
+	}
+	if note != "" {
+		f.Events.Eventf(obj, nil, eventType, is.Reason, "Reconcile", "%s", note)
+	}
+	if ready && f.Created != nil && f.Created(obj, before) {
+		f.Metrics.Created(f.Kind, client.ObjectKeyFromObject(obj), f.Clock.Since(obj.GetCreationTimestamp().Time))
+	}
 }
 
 // retryable returns err, except for an error that only another client can resolve: an object with the name of a child, which is

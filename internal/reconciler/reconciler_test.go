@@ -8,16 +8,18 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/requeue"
@@ -27,23 +29,29 @@ import (
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, &env, testenv.Options{Fast: true, NoProject: true})
+	testenv.Main(m, &env, testenv.Options{Fast: true})
 }
 
-type budget = policyv1.PodDisruptionBudget
+type vote = votingv1alpha1.VoteConfig
 
-// fixture is a PodDisruptionBudget on the API server, and a reconciler that sets the number of healthy pods in its status.
+// fixture is a VoteConfig on the API server, and a reconciler that sets the number of options in its status.
 type fixture struct {
-	*Reconciler[budget, *budget]
+	*Reconciler[vote, *vote]
 	t       *testing.T
 	live    client.Client
 	request reconcile.Request
 	emitted []string // resource versions of what was announced
+
+	recorder *events.FakeRecorder
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	mgr, err := ctrl.NewManager(env.Admin, ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
+	scheme := runtime.NewScheme()
+	if err := votingv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	mgr, err := ctrl.NewManager(env.Admin, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,48 +59,50 @@ func newFixture(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	live, err := client.New(env.Admin, client.Options{})
+	live, err := client.New(env.Admin, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	object := &budget{ObjectMeta: metav1.ObjectMeta{GenerateName: "pass-", Namespace: "default"}}
+	object := &vote{ObjectMeta: metav1.ObjectMeta{GenerateName: "pass-", Namespace: "default"}}
+	object.Spec.Options = []votingv1alpha1.VoteOption{{ID: "a", Label: "Cats"}, {ID: "b", Label: "Dogs"}}
 	if err := live.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, live: live, request: reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}}
-	f.Reconciler = &Reconciler[budget, *budget]{
-		Kind: "Budget", Client: live, Applier: applier, Throttle: conditions.NewStatusThrottle(0, clock.RealClock{}), Clock: clock.RealClock{},
-		ReconcileObject: func(context.Context, *budget) (reconcile.Result, error) { return reconcile.Result{}, nil },
-		Status:          func(b *budget) (any, bool) { return b.Status, true },
-		StatusDelay:     func(_, _ *budget) time.Duration { return 0 },
-		EmitEvents:      func(b, _ *budget) { f.emitted = append(f.emitted, b.ResourceVersion) },
+	f := &fixture{t: t, live: live, request: reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}, recorder: events.NewFakeRecorder(10)}
+	f.Reconciler = &Reconciler[vote, *vote]{
+		Tools: Tools{
+			Kind: "VoteConfig", Client: live, Applier: applier, Throttle: conditions.NewStatusThrottle(0, clock.RealClock{}), Clock: clock.RealClock{},
+			Events: f.recorder,
+		},
+		ReconcileObject: func(context.Context, *vote) (reconcile.Result, error) { return reconcile.Result{}, nil },
+		EmitEvents:      func(b, _ *vote) { f.emitted = append(f.emitted, b.ResourceVersion) },
 	}
 	return f
 }
 
 // frozenCache is a cache that hangs: once stands is set, it repeats its first answer.
 type frozenCache struct {
-	client.Reader
-	first  *budget
+	client.Client
+	first  *vote
 	stands bool
 }
 
 func (s *frozenCache) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
 	if s.stands {
-		s.first.DeepCopyInto(into.(*budget))
+		s.first.DeepCopyInto(into.(*vote))
 		return nil
 	}
-	err := s.Reader.Get(ctx, key, into, opts...)
+	err := s.Client.Get(ctx, key, into, opts...)
 	if s.first == nil {
-		s.first = into.(*budget).DeepCopy()
+		s.first = into.(*vote).DeepCopy()
 	}
 	return err
 }
 
-// sets makes each reconcile set the number of healthy pods and return this result.
+// sets makes each reconcile set the number of options and return this result.
 func (f *fixture) sets(healthy int32, after time.Duration, err error) {
-	f.ReconcileObject = func(_ context.Context, b *budget) (reconcile.Result, error) {
-		b.Status.CurrentHealthy = healthy
+	f.ReconcileObject = func(_ context.Context, b *vote) (reconcile.Result, error) {
+		b.Status.OptionCount = healthy
 		return reconcile.Result{RequeueAfter: after}, err
 	}
 }
@@ -109,12 +119,12 @@ func (f *fixture) expect(what string, wait time.Duration, stored int32, announce
 
 func (f *fixture) expectStored(what string, stored int32, announced int) {
 	f.t.Helper()
-	b := &budget{}
+	b := &vote{}
 	if err := f.live.Get(f.t.Context(), f.request.NamespacedName, b); err != nil {
 		f.t.Fatal(err)
 	}
-	if b.Status.CurrentHealthy != stored || len(f.emitted) != announced {
-		f.t.Errorf("%s: %d is stored and was announced %d times, want %d and %d", what, b.Status.CurrentHealthy, len(f.emitted), stored, announced)
+	if b.Status.OptionCount != stored || len(f.emitted) != announced {
+		f.t.Errorf("%s: %d is stored and was announced %d times, want %d and %d", what, b.Status.OptionCount, len(f.emitted), stored, announced)
 	}
 	if n := len(f.emitted); n > 0 && announced == n && f.emitted[n-1] != b.ResourceVersion {
 		f.t.Errorf("%s: version %s was announced, %s is stored", what, f.emitted[n-1], b.ResourceVersion)
@@ -131,8 +141,8 @@ func TestStatus_writtenOnce(t *testing.T) {
 
 func TestStatus_delayed(t *testing.T) {
 	f := newFixture(t)
-	f.StatusDelay = func(is, was *budget) time.Duration {
-		return time.Duration(is.Status.CurrentHealthy-was.Status.CurrentHealthy) * time.Second
+	f.StatusDelay = func(is, was *vote) time.Duration {
+		return time.Duration(is.Status.OptionCount-was.Status.OptionCount) * time.Second
 	}
 	f.sets(5, 0, nil)
 	f.expect("held back", 5*time.Second, 0, 0)
@@ -151,7 +161,10 @@ func TestStatus_writtenAfterError(t *testing.T) {
 	}
 	f.expectStored("an error", 1, 1)
 
-	f.sets(-1, 0, broken) // the API server rejects it
+	f.ReconcileObject = func(_ context.Context, b *vote) (reconcile.Result, error) {
+		b.Status.Phase = "Unheard" // the API server rejects it
+		return reconcile.Result{}, broken
+	}
 	_, err := f.Reconcile(t.Context(), f.request)
 	if !apierrors.IsInvalid(errors.Unwrap(err)) {
 		t.Errorf("the reconcile whose status is rejected ends with %v, want the rejection", err)
@@ -172,10 +185,10 @@ func TestErrors_reportedInStatusOnly(t *testing.T) {
 
 func TestStatus_conflictIsRetried(t *testing.T) {
 	f := newFixture(t)
-	f.ReconcileObject = func(ctx context.Context, b *budget) (reconcile.Result, error) {
+	f.ReconcileObject = func(ctx context.Context, b *vote) (reconcile.Result, error) {
 		rival := b.DeepCopy()
 		rival.Labels = map[string]string{"changed": "meanwhile"}
-		b.Status.CurrentHealthy = 1
+		b.Status.OptionCount = 1
 		return reconcile.Result{}, f.live.Update(ctx, rival)
 	}
 	f.expect("changed meanwhile", time.Second, 0, 0)
@@ -185,7 +198,7 @@ func TestStatus_conflictIsRetried(t *testing.T) {
 
 func TestReconcile_ignoresStaleObject(t *testing.T) {
 	f := newFixture(t)
-	stale := &frozenCache{Reader: f.Client}
+	stale := &frozenCache{Client: f.Client}
 	f.Client = stale
 	f.sets(1, 0, nil)
 	f.expect("something new", 0, 1, 1)
@@ -198,7 +211,7 @@ func TestReconcile_ignoresStaleObject(t *testing.T) {
 
 func TestOnDeleted(t *testing.T) {
 	f := newFixture(t)
-	old := &budget{}
+	old := &vote{}
 	if err := f.live.Get(t.Context(), f.request.NamespacedName, old); err != nil {
 		t.Fatal(err)
 	}
@@ -238,4 +251,66 @@ func TestSooner(t *testing.T) {
 			t.Errorf("of %d and %d: %d", c[0], c[1], got)
 		}
 	}
+}
+
+func TestTerminating_waitsForFinalizer(t *testing.T) {
+	f := newFixture(t)
+	f.sets(1, 0, nil)
+	object := &vote{}
+	if err := f.live.Get(t.Context(), f.request.NamespacedName, object); err != nil {
+		t.Fatal(err)
+	}
+	object.Finalizers = []string{"example.com/held"}
+	if err := errors.Join(f.live.Update(t.Context(), object), f.live.Delete(t.Context(), object)); err != nil {
+		t.Fatal(err)
+	}
+	f.expect("deleted and held", 0, 0, 1)
+	if err := f.live.Get(t.Context(), f.request.NamespacedName, object); err != nil {
+		t.Fatal(err)
+	}
+	if ready := conditions.ReadyOf(object); ready.Reason != "Terminating" || ready.Status != "False" || object.Status.Phase != "Terminating" || object.Status.ObservedGeneration != object.Generation {
+		t.Errorf("status %+v", object.Status)
+	}
+	object.Finalizers = nil
+	if err := f.live.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// One event tells of a change of Ready's status or reason, unless a person asked for it or the work is under way.
+func TestEvents_ofReady(t *testing.T) {
+	f := &Reconciler[vote, *vote]{
+		Progress: []string{"RollingOut"}, Normal: []string{"Preview"},
+		ReadyNote: func(v *vote) string { return v.Status.OptionsSummary },
+	}
+	ready := func(status metav1.ConditionStatus, reason string) *vote {
+		v := &vote{Status: votingv1alpha1.VoteConfigStatus{OptionsSummary: "Cats,Dogs"}}
+		conditions.Set(v, "Ready", status, reason, "the message")
+		return v
+	}
+	for name, tc := range map[string]struct {
+		before, obj *vote
+		want        string
+	}{
+		"unchanged":            {ready("False", "Invalid"), ready("False", "Invalid"), ""},
+		"unknown yet":          {&vote{}, ready("Unknown", "Reconciling"), ""},
+		"paused":               {ready("True", "Ready"), ready("True", "Paused"), ""},
+		"being deleted":        {ready("True", "Ready"), ready("False", "Terminating"), ""},
+		"progress":             {ready("True", "Ready"), ready("False", "RollingOut"), ""},
+		"ready":                {ready("False", "RollingOut"), ready("True", "Ready"), "Normal Ready Cats,Dogs"},
+		"ready in another way": {ready("True", "Ready"), ready("True", "Preview"), "Normal Preview Cats,Dogs"},
+		"ready with a problem": {ready("True", "Ready"), ready("True", "OptionsNotShown"), "Warning OptionsNotShown the message"},
+		"another problem":      {ready("False", "Forbidden"), ready("False", "Invalid"), "Warning Invalid the message"},
+	} {
+		recorder := events.NewFakeRecorder(1)
+		f.Events = recorder
+		f.announce(tc.obj, tc.before)
+		close(recorder.Events)
+		if got := <-recorder.Events; got != tc.want {
+			t.Errorf("%s: event %q, want %q", name, got, tc.want)
+		}
+	}
+	f.ReadyNote = func(*vote) string { return "" }
+	f.Events = nil // there is no event without a note
+	f.announce(ready("True", "Ready"), &vote{})
 }

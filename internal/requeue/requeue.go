@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -39,6 +40,16 @@ func Request(ctx context.Context) {
 	if requested, ok := ctx.Value(requestedKey{}).(*atomic.Bool); ok {
 		requested.Store(true)
 	}
+}
+
+// IfOutdated requests a retry and returns nil if err says that the written object was changed or deleted since it was read, of which the
+// watch may tell. It returns any other err.
+func IfOutdated(ctx context.Context, err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		Request(ctx)
+		return nil
+	}
+	return err
 }
 
 // Backoff is a reconciler that retries with a growing delay, and the rate limiter of its controller's queue: set [Backoff.Options].

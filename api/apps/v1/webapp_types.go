@@ -39,6 +39,14 @@ type WebApp struct {
 	Status WebAppStatus `json:"status,omitzero"`
 }
 
+// Conditions returns the conditions of the status.
+func (app *WebApp) Conditions() *[]metav1.Condition { return &app.Status.Conditions }
+
+// SetObserved sets the phase, and the generation that the status describes.
+func (app *WebApp) SetObserved(phase string) {
+	app.Status.ObservedGeneration, app.Status.Phase = app.Generation, WebAppPhase(phase)
+}
+
 // WebAppList is a list of WebApps.
 // +kubebuilder:object:root=true
 type WebAppList struct {

@@ -42,6 +42,12 @@ type WebAppPolicy struct {
 	Status WebAppPolicyStatus `json:"status,omitzero"`
 }
 
+// Conditions returns the conditions of the status.
+func (p *WebAppPolicy) Conditions() *[]metav1.Condition { return &p.Status.Conditions }
+
+// SetObserved sets the generation that the status describes. A policy that is being deleted keeps its phase, since it is in force.
+func (p *WebAppPolicy) SetObserved(string) { p.Status.ObservedGeneration = p.Generation }
+
 // WebAppPolicyList is a list of WebAppPolicies.
 // +kubebuilder:object:root=true
 type WebAppPolicyList struct {

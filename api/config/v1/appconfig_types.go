@@ -38,6 +38,14 @@ type AppConfig struct {
 	Status AppConfigStatus `json:"status,omitzero"`
 }
 
+// Conditions returns the conditions of the status.
+func (cfg *AppConfig) Conditions() *[]metav1.Condition { return &cfg.Status.Conditions }
+
+// SetObserved sets the phase, and the generation that the status describes.
+func (cfg *AppConfig) SetObserved(phase string) {
+	cfg.Status.ObservedGeneration, cfg.Status.Phase = cfg.Generation, AppConfigPhase(phase)
+}
+
 // AppConfigList is a list of AppConfigs.
 // +kubebuilder:object:root=true
 type AppConfigList struct {

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -38,6 +39,15 @@ type PostgreSQL struct {
 	// +optional
 	// +kubebuilder:default={phase: "Pending", ready: false, conditions: {{type: "Ready", status: "Unknown", reason: "Reconciling", message: "waiting for the Fettle operator", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status PostgreSQLStatus `json:"status,omitzero"`
+}
+
+// Conditions returns the conditions of the status.
+func (pg *PostgreSQL) Conditions() *[]metav1.Condition { return &pg.Status.Conditions }
+
+// SetObserved sets the phase, and the generation that the status describes.
+func (pg *PostgreSQL) SetObserved(phase string) {
+	pg.Status.ObservedGeneration, pg.Status.Phase = pg.Generation, PostgreSQLPhase(phase)
+	pg.Status.Ready = meta.IsStatusConditionTrue(pg.Status.Conditions, fettlev1.Ready)
 }
 
 // PostgreSQLList is a list of PostgreSQLs.

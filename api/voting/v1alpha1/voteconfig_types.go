@@ -36,6 +36,14 @@ type VoteConfig struct {
 	Status VoteConfigStatus `json:"status,omitzero"`
 }
 
+// Conditions returns the conditions of the status.
+func (vc *VoteConfig) Conditions() *[]metav1.Condition { return &vc.Status.Conditions }
+
+// SetObserved sets the phase, and the generation that the status describes.
+func (vc *VoteConfig) SetObserved(phase string) {
+	vc.Status.ObservedGeneration, vc.Status.Phase = vc.Generation, VoteConfigPhase(phase)
+}
+
 // VoteConfigList is a list of VoteConfigs.
 // +kubebuilder:object:root=true
 type VoteConfigList struct {
