@@ -53,7 +53,7 @@ echo "=== controllers (log: $specs)"
 wait $controllers || failed="$failed controllers"
 cat $specs
 # These tests measure failure detection times, so no other test runs in parallel.
-suite test-postgres go test -count=1 -timeout 25m -parallel 4 ./test/postgres
+suite test-postgres go test -count=1 -timeout 25m -parallel 6 ./test/postgres
 suite test-alerts go -C test/alerts test -count=1 -timeout 10m ./...
 suite test-hack go -C hack test -count=1 -timeout 15m ./...
 

@@ -147,4 +147,9 @@ func (c *cluster) check(writers ...*acks.Writer) {
 	if report := c.audit(c.t, writers...); report.Lost > 0 {
 		c.t.Errorf("%d acknowledged rows were lost", report.Lost)
 	}
+	const rows = "SELECT count(*)::text FROM acks_rows"
+	want := c.waitSettled().queryUntil(rows)
+	for _, i := range c.instances {
+		c.eventually(i.pod+" to have all "+want+" rows", timeout, func() bool { return i.queryOnce(rows) == want })
+	}
 }

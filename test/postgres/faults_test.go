@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/test/acks"
 )
 
 // partition isolates an instance from the API server and all other instances. Clients on its side stay connected.
@@ -35,7 +36,11 @@ func restartNode(primary *instance) {
 	primary.start()
 }
 
+// The tests of the name TestFailover_ limit the times without an acknowledged row, so all others run after them, in parallel.
+
+// TestFailover_switchoverAndCrashes has its data on a disk, so that what survives a crash was synced.
 func TestFailover_switchoverAndCrashes(t *testing.T) {
+	t.Setenv(variableDir, "/var/tmp")
 	c, l := newClusterWithWriter(t, synchronous)
 	c.checkGap(limitPlanned, c.injectFault(l, "switchover", c.switchover, c.switchedOver))
 	c.checkGap(limitCrash, c.injectFault(l, "SIGKILL of the postmaster", killServer, nil))
@@ -45,7 +50,20 @@ func TestFailover_switchoverAndCrashes(t *testing.T) {
 	c.check(l)
 }
 
-func TestFailover_unresponsiveServer(t *testing.T) {
+// TestFailover_unreachable has the faults that only silence gives away. They mostly wait for the end of a lease, so they run in parallel.
+func TestFailover_unreachable(t *testing.T) {
+	for name, test := range map[string]func(*testing.T){
+		"unresponsive server": unresponsiveServer, "stopped agent": stoppedAgent, "lost node": lostNode,
+		"synchronous partition": partition(synchronous), "asynchronous partition": partition(nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+}
+
+func unresponsiveServer(t *testing.T) {
 	c, l := newClusterWithWriter(t, synchronous)
 	var former *instance
 	c.checkGap(limitUnreachable, c.injectFault(l, "SIGSTOP of PostgreSQL", stopPostgreSQL, func(primary *instance) { former = primary }))
@@ -55,46 +73,75 @@ func TestFailover_unresponsiveServer(t *testing.T) {
 	c.check(l)
 }
 
-// TestFailover_partition partitions the primary from the cluster, with a client on its side. The old primary must
-// acknowledge its last row before the new primary acknowledges its first.
-func TestFailover_partition(t *testing.T) {
-	for name, change := range map[string]func(*databasev1alpha1.PostgreSQL){"synchronous": synchronous, "asynchronous": nil} {
-		t.Run(name, func(t *testing.T) {
-			c, l := newClusterWithWriter(t, change)
-			inside := c.newWriter("inside", c.waitSettled().address(0))
-			c.waitForWrites(inside, time.Now())
-			c.checkGap(limitUnreachable, c.injectFault(l, "partition", (*instance).partition, func(primary *instance) {
-				last := inside.Last()
-				primary.reconnect()
-				gap := l.Gap(time.Time{})
-				first := gap.To.Answered
-				t.Logf("inside %s, the last row was acknowledged %s before the new primary's first", primary.pod, first.Sub(last).Round(time.Millisecond))
-				if !last.Before(first) {
-					t.Errorf("a row was acknowledged inside at %s; the new primary's first was at %s, after %s", last, first, gap.From.Answered)
-				}
-			}))
-			if change != nil {
-				c.check(l, inside)
-				return
-			}
-			inside.End()
-			l.End()
-			t.Logf("%d acknowledged rows were lost, which were written during the partition", c.audit(t, inside, l).Lost)
-		})
+// partition isolates the primary from the cluster, with a client on its side. The old primary must acknowledge its last row before
+// the new primary acknowledges its first.
+func partition(change func(*databasev1alpha1.PostgreSQL)) func(*testing.T) {
+	return func(t *testing.T) {
+		c, l := newClusterWithWriter(t, change)
+		inside := c.newWriter("inside", c.waitSettled().address(0))
+		c.waitForWrites(inside, time.Now())
+		c.checkGap(limitUnreachable, c.injectFault(l, "partition", (*instance).partition, func(primary *instance) {
+			last := inside.Last()
+			primary.reconnect()
+			wantLastBefore(t, primary, last, l)
+		}))
+		if change != nil {
+			c.check(l, inside)
+			return
+		}
+		inside.End()
+		l.End()
+		t.Logf("%d acknowledged rows were lost, which were written during the partition", c.audit(t, inside, l).Lost)
 	}
 }
 
-// TestFailover_lostNode stops agent and server together until another instance is primary: once as a hung node, and once as
-// a lost node.
-func TestFailover_lostNode(t *testing.T) {
+// wantLastBefore checks that the former primary acknowledged its last row before the new one acknowledged its first.
+func wantLastBefore(t *testing.T, former *instance, last time.Time, l *acks.Writer) {
+	t.Helper()
+	first := l.Gap(time.Time{}).To.Answered
+	t.Logf("inside %s, the last row was acknowledged %s before the new primary's first", former.pod, first.Sub(last).Round(time.Millisecond))
+	if !last.Before(first) {
+		t.Errorf("a row was acknowledged inside at %s; the new primary's first was at %s", last, first)
+	}
+}
+
+// lostNode stops agent and server together until another instance is primary: once as a hung node, and once as a lost node, of which the
+// agents log little.
+func lostNode(t *testing.T) {
 	c, l := newClusterWithWriter(t, synchronous)
 	c.checkGap(limitUnreachable, c.injectFault(l, "the node hangs", stopProcesses, continueProcesses))
+	logs := c.agentLogs()
 	c.checkGap(limitUnreachable, c.injectFault(l, "the node is lost", crashNode, restartNode))
+	logs.wantShort(t)
 	c.check(l)
+}
+
+// stoppedAgent stops only the agent of a primary (SIGSTOP), in asynchronous mode, with a client connected to its server. The server is dead
+// before another instance acknowledges its first row.
+func stoppedAgent(t *testing.T) {
+	c, l := newClusterWithWriter(t, nil)
+	primary := c.waitSettled()
+	inside := c.newWriter("inside", primary.address(0))
+	c.waitForWrites(inside, time.Now())
+	if dogs := primary.watchdogs(); len(dogs) != 1 {
+		t.Fatalf("%s has %d watchdogs, want 1", primary.pod, len(dogs))
+	}
+	agent, _ := primary.pids()
+	c.checkGap(limitUnreachable, c.injectFault(l, "SIGSTOP of the agent", func(*instance) {
+		_ = syscall.Kill(agent, syscall.SIGSTOP)
+	}, func(*instance) {
+		if left := primary.servers(); len(left) > 0 {
+			t.Errorf("another instance is primary, but processes %v of %s still run", left, primary.pod)
+		}
+		wantLastBefore(t, primary, inside.Last(), l)
+		_ = syscall.Kill(agent, syscall.SIGCONT)
+	}))
+	c.eventually("a new watchdog", timeout, func() bool { return len(primary.watchdogs()) == 1 })
 }
 
 // TestAPIServerDown_keepsPrimary disconnects all instances from the API server.
 func TestAPIServerDown_keepsPrimary(t *testing.T) {
+	t.Parallel()
 	c, l := newClusterWithWriter(t, synchronous)
 	primary := c.waitSettled()
 	begun := time.Now()
@@ -116,6 +163,7 @@ func TestAPIServerDown_keepsPrimary(t *testing.T) {
 
 // TestSingleInstance_withoutAPIServer: a single instance keeps running without the API server, and restarts after a crash.
 func TestSingleInstance_withoutAPIServer(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, nil)
 	primary := c.waitSettled()
 	c.prepareWrites()
@@ -144,6 +192,7 @@ func TestSingleInstance_withoutAPIServer(t *testing.T) {
 // TestAPIServerDown_oneStandbyDown disconnects the API server while a standby has been down for longer than the Lease
 // duration.
 func TestAPIServerDown_oneStandbyDown(t *testing.T) {
+	t.Parallel()
 	c, l := newClusterWithWriter(t, nil)
 	primary := c.waitSettled()
 	down := c.other(primary)
@@ -179,6 +228,7 @@ func TestAPIServerDown_oneStandbyDown(t *testing.T) {
 // TestAPIServerReadOnly_keepsPrimary: the API server serves reads but rejects all writes, as with a broken admission
 // webhook or a full etcd.
 func TestAPIServerReadOnly_keepsPrimary(t *testing.T) {
+	t.Parallel()
 	c, l := newClusterWithWriter(t, synchronous)
 	primary := c.waitSettled()
 	c.waitForWrites(l, time.Now())

@@ -84,7 +84,7 @@ func newStoppedCluster(t testing.TB, replicas, prepared int, change func(*databa
 	c := newClient(t)
 	var err error
 	out := &cluster{t: t, client: c, namespace: env.Namespace(t), network: os.Getpid()%120 + 100 + int(networks.Add(1))%20}
-	out.dir, err = os.MkdirTemp(fastDir(), "fettle-pg-") //nolint:usetesting // the path of a socket must be short
+	out.dir, err = os.MkdirTemp(dataDir(), "fettle-pg-") //nolint:usetesting // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,9 +143,12 @@ func newClient(t testing.TB) client.Client {
 	return c
 }
 
-// fastDir is the directory for data: in memory, or FETTLE_PG_DIR.
-func fastDir() string {
-	if dir := os.Getenv("FETTLE_PG_DIR"); dir != "" {
+// variableDir names the directory for data.
+const variableDir = "FETTLE_PG_DIR"
+
+// dataDir is the directory for data, by default in memory.
+func dataDir() string {
+	if dir := os.Getenv(variableDir); dir != "" {
 		return dir
 	}
 	return testenv.MemoryFolder()

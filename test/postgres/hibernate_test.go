@@ -45,8 +45,10 @@ func (c *cluster) waitHibernated() []agentapi.Status {
 // TestHibernation hibernates a cluster under write load, and resumes it without the former primary. All instances have all
 // WAL, so nothing is lost, even with asynchronous replication.
 func TestHibernation(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*databasev1alpha1.PostgreSQL){"synchronous": synchronous, "asynchronous": nil} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c, l := newClusterWithWriter(t, change)
 			last := c.waitSettled()
 			c.hibernate(true)

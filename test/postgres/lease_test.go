@@ -11,6 +11,7 @@ import (
 
 // TestLease_deleted deletes the Lease three times: its holder re-creates it without errors for clients.
 func TestLease_deleted(t *testing.T) {
+	t.Parallel()
 	c, l := newClusterWithWriter(t, synchronous)
 	primary := c.waitSettled()
 	begun := time.Now()
@@ -50,6 +51,7 @@ func TestLease_deleted(t *testing.T) {
 // TestLease_deletedWithHolder deletes the Lease together with its holder, and the operator creates an empty one. The new
 // primary uses a timeline that the old one cannot have used, and the old one follows it.
 func TestLease_deletedWithHolder(t *testing.T) {
+	t.Parallel()
 	c, l := newClusterWithWriter(t, synchronous)
 	lost := c.waitSettled()
 	lost.kill()

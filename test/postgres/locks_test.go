@@ -26,6 +26,7 @@ PREPARE TRANSACTION 'held'`
 // TestPrimary_userLocksDoNotStopIt: a role with pg_write_all_data holds every possible lock. The primary keeps running, and
 // so does the next one, which also has the prepared transaction.
 func TestPrimary_userLocksDoNotStopIt(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 2, func(pg *databasev1alpha1.PostgreSQL) {
 		pg.Spec.Parameters = map[string]intstr.IntOrString{"max_prepared_transactions": intstr.FromString("5")}
 	})

@@ -17,6 +17,7 @@ const showSync = "SELECT '<' || current_setting('synchronous_standby_names') || 
 // acknowledge a row that no other instance has, even to clients that were connected before the promotion. Then it disables
 // synchronous replication.
 func TestSynchronous_turnedOn(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	first := c.waitSettled()
 	c.prepareWrites()
