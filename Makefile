@@ -124,7 +124,9 @@ faults: ## Run the fault-injection tests: crashes, delays and lost requests at e
 .PHONY: mutants
 mutants: ## Run the mutation tests (MUTANTS_ARGS="-since main" for changed files only)
 	@mkdir -p $(LOGS)
-	KUBEBUILDER_ASSETS=$(call tool,kubernetes) go run ./internal/testenv/shared-apiserver go run ./test/mutants $(MUTANTS_ARGS) | tee $(LOGS)/mutants.log
+	@started=$$(date +%s); \
+	  KUBEBUILDER_ASSETS=$(call tool,kubernetes) go run ./internal/testenv/shared-apiserver go run ./test/mutants $(MUTANTS_ARGS) | tee $(LOGS)/mutants.log; \
+	  [ -n "$(MUTANTS_ARGS)" ] || hack/record.sh "make mutants" $$(($$(date +%s) - started))
 
 .PHONY: cert-manager
 cert-manager: ## Run the cert-manager integration tests with a real cert-manager; not part of CI

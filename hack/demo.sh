@@ -68,11 +68,14 @@ page() {
 
 try() { printf '  %-60s # %s' "$1" "$2"; }
 
+run='later run'
+[ -d "${FETTLE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fettle}/tools" ] || run='first run'
 timed "cluster with OLM" cluster
 timed "images built and pushed" images
 timed "Fettle installed by OLM" hack/olm-install.sh
 timed "WebApp Ready" webapp
 timed "page fetched" page
+[ "${CLUSTER:-local}" = existing ] || hack/record.sh "make demo, $run" $SECONDS
 
 cat <<END
 

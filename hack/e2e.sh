@@ -26,4 +26,5 @@ E2E_REPORT_DIR=$root/dist/logs go test -count=1 -v -timeout "${E2E_TIMEOUT:-65m}
   kubectl get events -A --sort-by=.lastTimestamp >dist/logs/e2e/events.txt 2>&1 || true
   die "the end-to-end tests failed; see dist/logs/e2e for the operator's log, objects and events"
 }
+[ -n "${TEST_ARGS:-}" ] || [ "${CLUSTER:-local}" = existing ] || hack/record.sh "make e2e" $SECONDS
 step "end-to-end tests passed"

@@ -10,7 +10,7 @@ if [ -z "${FETTLE_TEST_SERVER:-}" ]; then # all test packages share one API serv
   exec go run ./internal/testenv/shared-apiserver "hack/${BASH_SOURCE[0]##*/}" "$@"
 fi
 mkdir -p dist/logs
-failed=''
+failed='' took=''
 
 # suite NAME COMMAND...: runs a suite with a log in dist/logs. A failure does not stop the following suites.
 suite() {
@@ -18,6 +18,7 @@ suite() {
   shift
   echo "=== $name (log: dist/logs/$name.log)"
   "$@" 2>&1 | tee "dist/logs/$name.log" || failed="$failed $name"
+  took+="$name $((SECONDS - started)) s. "
   echo "--- $name: $((SECONDS - started)) s"
 }
 
@@ -57,4 +58,5 @@ suite test-postgres go test -count=1 -timeout 25m -parallel 6 ./test/postgres
 suite test-alerts go -C test/alerts test -count=1 -timeout 10m ./...
 suite test-hack go -C hack test -count=1 -timeout 15m ./...
 
+[ -n "$failed" ] || hack/record.sh "make test" $SECONDS "${took% }"
 finish

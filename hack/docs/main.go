@@ -1,5 +1,6 @@
 // Command docs writes docs/reference: a page of fields for each kind, from the CRDs, and pages of reasons and codes, from the
-// comments of the constants. Run it with `make docs` in the project's root.
+// comments of the constants. It also fills the tables of measured figures in docs/*.md, from the records in docs/figures. Run it with
+// `make docs` in the project's root.
 package main
 
 import (
@@ -60,7 +61,7 @@ func run(root string) error {
 			return err
 		}
 	}
-	return nil
+	return fillFigures(root)
 }
 
 func readCRD(file string) (*apiextensionsv1.CustomResourceDefinition, error) {

@@ -91,7 +91,7 @@ func comparePgbench(ctx context.Context, o options) (err error) {
 	r := figures.Record{
 		Command: o.command(),
 		Conditions: []string{
-			fmt.Sprintf("pgbench ran on the node with scale %d, %d clients and TLS for %s, in %d rounds in turn.", pgScale, pgClients, pgEach, o.rounds),
+			fmt.Sprintf("pgbench ran on the node with scale %d, %d clients and TLS for %.0f s, in %d rounds in turn.", pgScale, pgClients, pgEach.Seconds(), o.rounds),
 			fmt.Sprintf("PostgreSQL %s runs from a stand-in of the official image, made of Debian's packages.", instance.facts["server_version"]),
 			"All servers have the same programs, settings, filesystem and CPU share.",
 		},
@@ -100,7 +100,7 @@ func comparePgbench(ctx context.Context, o options) (err error) {
 	for _, t := range targets {
 		rounds, middle := "", ""
 		if ratios := divide(tps[targetService], tps[t.name]); t.name != targetService {
-			rounds, middle = strings.ReplaceAll(strings.Trim(fmt.Sprintf("%.2f", ratios), "[]"), " ", ", "), fmt.Sprintf("%.2f", median(ratios))
+			rounds, middle = strings.ReplaceAll(strings.Trim(fmt.Sprintf("%.2f", ratios), "[]"), " ", ", "), fmt.Sprintf("%.1f", median(ratios))
 		}
 		r.Add(t.about, fmt.Sprintf("%.0f", median(tps[t.name])), rounds, middle)
 	}
