@@ -18,6 +18,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/optionalapi"
 	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
@@ -69,7 +70,7 @@ func toPrune(pg *databasev1alpha1.PostgreSQL, in *inputs) []client.Object {
 		objects = append(objects, emptyCertificate(pg))
 	}
 	if !pg.Spec.Monitoring.Enabled && !in.monitoringMissing {
-		objects = append(objects, emptyOf(podMonitorGVK, pg), emptyOf(alertRulesGVK, pg))
+		objects = append(objects, optionalapi.PodMonitor.Object(pg), optionalapi.PrometheusRule.Object(pg))
 	}
 	return objects
 }

@@ -10,16 +10,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/optionalapi"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
-
-// certificateGVK is of cert-manager, which a cluster may lack.
-var certificateGVK = schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"}
 
 // +kubebuilder:rbac:groups=cert-manager.io,resources=certificates,verbs=get;list;watch;create;patch;delete
 
@@ -42,20 +39,12 @@ type issuedCertificate struct {
 // certificateObject asks cert-manager for the certificate that clients are shown. Its result is watched by its labels.
 func certificateObject(pg *databasev1alpha1.PostgreSQL) runtime.ApplyConfiguration {
 	ref := pg.Spec.TLS.IssuerRef
-	ofSecret := map[string]any{}
-	for k, v := range labels(pg) {
-		ofSecret[k] = v
-	}
-	hosts := []any{}
-	for _, host := range hostsOf(pg) {
-		hosts = append(hosts, host)
-	}
 	u := emptyCertificate(pg)
 	u.SetLabels(labels(pg))
 	u.Object["spec"] = map[string]any{
 		"secretName":           issuedSecret(pg),
-		"secretTemplate":       map[string]any{"labels": ofSecret},
-		"dnsNames":             hosts,
+		"secretTemplate":       map[string]any{"labels": optionalapi.StringMap(labels(pg))},
+		"dnsNames":             optionalapi.Strings(hostsOf(pg)),
 		"usages":               []any{"digital signature", "server auth"},
 		"privateKey":           map[string]any{"algorithm": "ECDSA", "size": int64(256), "encoding": "PKCS8", "rotationPolicy": "Always"},
 		"revisionHistoryLimit": int64(1),
@@ -65,7 +54,7 @@ func certificateObject(pg *databasev1alpha1.PostgreSQL) runtime.ApplyConfigurati
 }
 
 func emptyCertificate(pg *databasev1alpha1.PostgreSQL) *unstructured.Unstructured {
-	u := emptyOf(certificateGVK, pg)
+	u := optionalapi.Certificate.Object(pg)
 	u.SetName(issuedSecret(pg))
 	return u
 }

@@ -9,20 +9,16 @@ import (
 )
 
 // optionalAPIs are the APIs of children that a cluster may lack.
-var optionalAPIs = []optionalapi.API{
-	{Definition: "podmonitors.monitoring.coreos.com", GroupVersionKind: podMonitorGVK},
-	{Definition: "prometheusrules.monitoring.coreos.com", GroupVersionKind: alertRulesGVK},
-	{Definition: "certificates.cert-manager.io", GroupVersionKind: certificateGVK},
-}
+var optionalAPIs = []optionalapi.API{optionalapi.PodMonitor, optionalapi.PrometheusRule, optionalapi.Certificate}
 
 // optionalKinds are the kinds of those APIs that pg uses.
 func optionalKinds(pg *databasev1alpha1.PostgreSQL) []string {
 	var kinds []string
 	if pg.Spec.Monitoring.Enabled {
-		kinds = append(kinds, podMonitorGVK.Kind, alertRulesGVK.Kind)
+		kinds = append(kinds, optionalapi.PodMonitor.Kind, optionalapi.PrometheusRule.Kind)
 	}
 	if pg.Spec.TLS.IssuerRef != nil {
-		kinds = append(kinds, certificateGVK.Kind)
+		kinds = append(kinds, optionalapi.Certificate.Kind)
 	}
 	return kinds
 }
@@ -33,8 +29,8 @@ func (r *Reconciler) resolveOptionalAPIs(ctx context.Context, pg *databasev1alph
 	if err != nil {
 		return err
 	}
-	noCertificates := served.Missing[certificateGVK.Kind]
-	in.monitoringMissing = served.Missing[podMonitorGVK.Kind] || served.Missing[alertRulesGVK.Kind]
+	noCertificates := served.Missing[optionalapi.Certificate.Kind]
+	in.monitoringMissing = served.Missing[optionalapi.PodMonitor.Kind] || served.Missing[optionalapi.PrometheusRule.Kind]
 	in.certificateAPI, in.apiRetry = !noCertificates, served.Retry
 	if in.alerts, err = rulesOf(pg); err != nil {
 		return err

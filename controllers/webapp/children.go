@@ -13,6 +13,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/optionalapi"
 	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
@@ -99,10 +100,10 @@ func optionalChildren(app *appsv1.WebApp, p plan, missing map[string]bool) []run
 	if wantsNetworkPolicy(app) {
 		objects = append(objects, networkPolicy(app))
 	}
-	if app.Spec.Gateway != nil && !missing[kindHTTPRoute] {
+	if app.Spec.Gateway != nil && !missing[optionalapi.HTTPRoute.Kind] {
 		objects = append(objects, httpRoute(app))
 	}
-	if app.Spec.Monitoring != nil && !missing[kindServiceMonitor] {
+	if app.Spec.Monitoring != nil && !missing[optionalapi.ServiceMonitor.Kind] {
 		objects = append(objects, serviceMonitor(app))
 	}
 	return objects

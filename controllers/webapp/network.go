@@ -3,33 +3,16 @@ package webapp
 import (
 	"maps"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1 "k8s.io/api/networking/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
-)
-
-// Kinds of optional APIs.
-const (
-	kindHTTPRoute      = "HTTPRoute"
-	kindServiceMonitor = "ServiceMonitor"
-	kindCertificate    = "Certificate"
-	kindGateway        = "Gateway"
-)
-
-var (
-	httpRouteGVK      = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: kindHTTPRoute}
-	serviceMonitorGVK = schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: kindServiceMonitor}
-	certificateGVK    = schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: kindCertificate}
-	gatewayGVK        = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: kindGateway}
+	"github.com/fettle-dev/fettle/internal/optionalapi"
 )
 
 func ingress(app *appsv1.WebApp) *networkingv1ac.IngressApplyConfiguration {
@@ -121,42 +104,15 @@ func httpRoute(app *appsv1.WebApp) runtime.ApplyConfiguration {
 		}},
 	}
 	if len(g.Hostnames) > 0 {
-		hosts := make([]any, 0, len(g.Hostnames))
-		for _, h := range g.Hostnames {
-			hosts = append(hosts, h)
-		}
-		spec["hostnames"] = hosts
+		spec["hostnames"] = optionalapi.Strings(g.Hostnames)
 	}
-	return optional(app, httpRouteGVK, nil, spec)
+	return optionalapi.HTTPRoute.Child(app, labels(app), nil, spec)
 }
 
 func serviceMonitor(app *appsv1.WebApp) runtime.ApplyConfiguration {
 	m := app.Spec.Monitoring
-	match := map[string]any{}
-	for k, v := range selector(app) {
-		match[k] = v
-	}
-	return optional(app, serviceMonitorGVK, m.Labels, map[string]any{
-		"selector":  map[string]any{"matchLabels": match},
+	return optionalapi.ServiceMonitor.Child(app, labels(app), m.Labels, map[string]any{
+		"selector":  map[string]any{"matchLabels": optionalapi.StringMap(selector(app))},
 		"endpoints": []any{map[string]any{"port": m.Port, "path": m.Path, "interval": m.Interval}},
 	})
-}
-
-// optional returns a child whose API may be missing in the cluster and has no Go type here. Fettle's labels override extra.
-func optional(app *appsv1.WebApp, gvk schema.GroupVersionKind, extra map[string]string, spec map[string]any) runtime.ApplyConfiguration {
-	u := named(gvk, app)
-	all := map[string]string{}
-	maps.Copy(all, extra)
-	maps.Copy(all, labels(app))
-	u.SetLabels(all)
-	u.Object["spec"] = spec
-	return client.ApplyConfigurationFromUnstructured(u)
-}
-
-func named(gvk schema.GroupVersionKind, app *appsv1.WebApp) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
-	u.SetGroupVersionKind(gvk)
-	u.SetNamespace(app.Namespace)
-	u.SetName(app.Name)
-	return u
 }

@@ -116,8 +116,8 @@ func toPrune(app *appsv1.WebApp, p plan, found existing) []client.Object {
 		{app.Spec.Autoscaling != nil, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta}},
 		{app.Spec.Ingress != nil, &networkingv1.Ingress{ObjectMeta: meta}},
 		{wantsNetworkPolicy(app), &networkingv1.NetworkPolicy{ObjectMeta: meta}},
-		{app.Spec.Gateway != nil || found.apis.Missing[kindHTTPRoute], named(httpRouteGVK, app)},
-		{app.Spec.Monitoring != nil || found.apis.Missing[kindServiceMonitor], named(serviceMonitorGVK, app)},
+		{app.Spec.Gateway != nil || found.apis.Missing[optionalapi.HTTPRoute.Kind], optionalapi.HTTPRoute.Object(app)},
+		{app.Spec.Monitoring != nil || found.apis.Missing[optionalapi.ServiceMonitor.Kind], optionalapi.ServiceMonitor.Object(app)},
 	} {
 		if !child.wanted {
 			out = append(out, child.object)

@@ -12,26 +12,23 @@ import (
 
 // optionalAPIs are the APIs that a cluster may lack. HTTPRoutes and ServiceMonitors are children.
 func (r *Reconciler) optionalAPIs() []optionalapi.API {
-	return []optionalapi.API{
-		{Definition: "httproutes.gateway.networking.k8s.io", GroupVersionKind: httpRouteGVK},
-		{Definition: "servicemonitors.monitoring.coreos.com", GroupVersionKind: serviceMonitorGVK},
-		{Definition: "certificates.cert-manager.io", GroupVersionKind: certificateGVK, Concerned: r.webAppsOfCertificate},
-		{Definition: "gateways.gateway.networking.k8s.io", GroupVersionKind: gatewayGVK, Concerned: r.webAppsOfGateway,
-			Predicates: []predicate.TypedPredicate[*unstructured.Unstructured]{gatewayChanged}},
-	}
+	certificate, gateway := optionalapi.Certificate, optionalapi.Gateway
+	certificate.Concerned, gateway.Concerned = r.webAppsOfCertificate, r.webAppsOfGateway
+	gateway.Predicates = []predicate.TypedPredicate[*unstructured.Unstructured]{gatewayChanged}
+	return []optionalapi.API{optionalapi.HTTPRoute, optionalapi.ServiceMonitor, certificate, gateway}
 }
 
 // optionalKinds are the kinds of optional APIs that app uses.
 func optionalKinds(app *appsv1.WebApp) []string {
 	var kinds []string
 	if app.Spec.Gateway != nil {
-		kinds = append(kinds, kindHTTPRoute, kindGateway)
+		kinds = append(kinds, optionalapi.HTTPRoute.Kind, optionalapi.Gateway.Kind)
 	}
 	if app.Spec.Monitoring != nil {
-		kinds = append(kinds, kindServiceMonitor)
+		kinds = append(kinds, optionalapi.ServiceMonitor.Kind)
 	}
 	if app.Spec.Ingress != nil && app.Spec.Ingress.CertIssuer != nil {
-		kinds = append(kinds, kindCertificate)
+		kinds = append(kinds, optionalapi.Certificate.Kind)
 	}
 	return kinds
 }

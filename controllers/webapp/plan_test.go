@@ -164,7 +164,7 @@ func TestToPrune(t *testing.T) {
 	}
 	s := newFixture(nil)
 	record := k8sappsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-old"}}
-	got := kinds(s, existing{revisions: []k8sappsv1.ControllerRevision{record}, apis: optionalapi.Served{Missing: map[string]bool{kindHTTPRoute: true}}})
+	got := kinds(s, existing{revisions: []k8sappsv1.ControllerRevision{record}, apis: optionalapi.Served{Missing: map[string]bool{optionalapi.HTTPRoute.Kind: true}}})
 	// Ingress, NetworkPolicy and HorizontalPodAutoscaler by their name; the HTTPRoute can't exist.
 	if diff := cmp.Diff([]string{"ServiceMonitor", "web", "web", "web", "web-old"}, got); diff != "" {
 		t.Errorf("superfluous (-want +got): %s", diff)

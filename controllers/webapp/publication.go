@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/optionalapi"
 )
 
 // observePublication reads the objects of spec.ingress and spec.gateway from the cache.
@@ -31,7 +32,7 @@ func (r *Reconciler) observePublication(ctx context.Context, app *appsv1.WebApp,
 			return p, err
 		}
 	}
-	if app.Spec.Gateway != nil && !missing[kindHTTPRoute] {
+	if app.Spec.Gateway != nil && !missing[optionalapi.HTTPRoute.Kind] {
 		if err := r.observeRoute(ctx, app, missing, &p); err != nil {
 			return p, err
 		}
@@ -71,14 +72,14 @@ func (r *Reconciler) observeIngress(ctx context.Context, app *appsv1.WebApp, mis
 		}
 		p.secretMissing = version == ""
 	}
-	if want.CertIssuer != nil && !missing[kindCertificate] {
+	if want.CertIssuer != nil && !missing[optionalapi.Certificate.Kind] {
 		return r.observeCertificate(ctx, app, p)
 	}
 	return nil
 }
 
 func (r *Reconciler) observeCertificate(ctx context.Context, app *appsv1.WebApp, p *publication) error {
-	u := named(certificateGVK, app)
+	u := optionalapi.Certificate.Object(app)
 	u.SetName(tlsSecret(app)) // as cert-manager's ingress-shim names it
 	if err := r.apis.Objects.Get(ctx, client.ObjectKeyFromObject(u), u, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
 		return nil
@@ -98,7 +99,7 @@ func decode(u *unstructured.Unstructured, out any) error {
 }
 
 func (r *Reconciler) observeRoute(ctx context.Context, app *appsv1.WebApp, missing map[string]bool, p *publication) error {
-	u := named(httpRouteGVK, app)
+	u := optionalapi.HTTPRoute.Object(app)
 	found, current, err := r.Applier.Get(ctx, u)
 	if err != nil {
 		return fmt.Errorf("get HTTPRoute: %w", err)
@@ -109,12 +110,12 @@ func (r *Reconciler) observeRoute(ctx context.Context, app *appsv1.WebApp, missi
 			return err
 		}
 	}
-	if missing[kindGateway] {
+	if missing[optionalapi.Gateway.Kind] {
 		return nil
 	}
 	// Listed, since a cache that is restricted to namespaces returns an error for a name in another namespace.
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(gatewayGVK)
+	list.SetGroupVersionKind(optionalapi.Gateway.GroupVersionKind)
 	if err := r.apis.Objects.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Gateways: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/optionalapi"
 )
 
 // publication is the observed state of the Service, the Ingress and the HTTPRoute.
@@ -69,7 +70,7 @@ func published(app *appsv1.WebApp, in inputs, seen observed) conditionState {
 func ingressPublished(app *appsv1.WebApp, in inputs, seen observed) conditionState {
 	want, is := app.Spec.Ingress, seen.publication
 	switch {
-	case want.CertIssuer != nil && in.missing[kindCertificate]:
+	case want.CertIssuer != nil && in.missing[optionalapi.Certificate.Kind]:
 		return no(appsv1.ReasonAPIMissing, "spec.ingress.certIssuer: the cluster has no cert-manager (cert-manager.io/v1): install it, or set tlsSecretName")
 	case is.ingress == nil && seen.applyErr != nil:
 		return unknown(fettlev1.ReasonReconciling, "the Ingress does not exist")
@@ -130,7 +131,7 @@ func addressOf(i *networkingv1.Ingress) string {
 
 func routePublished(app *appsv1.WebApp, in inputs, seen observed) conditionState {
 	switch {
-	case in.missing[kindHTTPRoute]:
+	case in.missing[optionalapi.HTTPRoute.Kind]:
 		return no(appsv1.ReasonAPIMissing, "spec.gateway: the cluster has no HTTPRoute API (gateway.networking.k8s.io/v1): install the Gateway API, or use spec.ingress")
 	case seen.publication.route == nil && seen.applyErr != nil:
 		return unknown(fettlev1.ReasonReconciling, "the HTTPRoute does not exist")

@@ -14,6 +14,7 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
+	"github.com/fettle-dev/fettle/internal/optionalapi"
 	"github.com/fettle-dev/fettle/internal/podproblem"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
@@ -250,7 +251,7 @@ func deadlineExceededState(app *appsv1.WebApp, bad *podproblem.Problem) conditio
 
 func monitored(in inputs, seen observed) conditionState {
 	switch {
-	case in.missing[kindServiceMonitor]:
+	case in.missing[optionalapi.ServiceMonitor.Kind]:
 		return no(appsv1.ReasonAPIMissing, "spec.monitoring: the cluster has no ServiceMonitor API (monitoring.coreos.com/v1): install the Prometheus Operator, or remove the field")
 	case seen.applyErr != nil:
 		return unknown(fettlev1.ReasonReconciling, "unknown until all child objects are applied")

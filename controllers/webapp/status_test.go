@@ -17,6 +17,7 @@ import (
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/optionalapi"
 )
 
 // fixture is a WebApp and what was observed of it.
@@ -149,14 +150,14 @@ var scenes = []struct {
 	{"not allowed", func(s *fixture) { s.seen.applyErr = apierrors.NewForbidden(services, "web", errors.New("policy")) }, "False Forbidden", appsv1.PhaseDegraded, "policy"},
 	{"not written", func(s *fixture) { s.seen.applyErr = errors.New("etcd is full") }, "False WriteFailed", appsv1.PhaseDegraded, "etcd is full"},
 	{"no Gateway API", func(s *fixture) {
-		s.app.Spec.Gateway, s.in.missing = &appsv1.WebAppGateway{}, map[string]bool{kindHTTPRoute: true}
+		s.app.Spec.Gateway, s.in.missing = &appsv1.WebAppGateway{}, map[string]bool{optionalapi.HTTPRoute.Kind: true}
 	}, "False APIMissing", appsv1.PhaseDegraded, "install the Gateway API"},
 	{"no cert-manager", func(s *fixture) {
 		s.app.Spec.Ingress = &appsv1.WebAppIngress{Host: "a", CertIssuer: &appsv1.CertIssuer{Name: "a"}}
-		s.in.missing = map[string]bool{kindCertificate: true}
+		s.in.missing = map[string]bool{optionalapi.Certificate.Kind: true}
 	}, "False APIMissing", appsv1.PhaseDegraded, "install it, or set tlsSecretName"},
 	{"no Prometheus Operator", func(s *fixture) {
-		s.app.Spec.Monitoring, s.in.missing = &appsv1.WebAppMonitoring{}, map[string]bool{kindServiceMonitor: true}
+		s.app.Spec.Monitoring, s.in.missing = &appsv1.WebAppMonitoring{}, map[string]bool{optionalapi.ServiceMonitor.Kind: true}
 	}, "False APIMissing", appsv1.PhaseDegraded, "install the Prometheus Operator"},
 }
 

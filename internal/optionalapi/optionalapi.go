@@ -5,6 +5,7 @@ package optionalapi
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -36,6 +38,58 @@ type API struct {
 	Concerned handler.TypedMapFunc[*unstructured.Unstructured, reconcile.Request]
 	// Predicates select the events of its objects.
 	Predicates []predicate.TypedPredicate[*unstructured.Unstructured]
+}
+
+// The APIs that Fettle uses if they are there.
+var (
+	HTTPRoute      = of("gateway.networking.k8s.io", "HTTPRoute", "httproutes")
+	Gateway        = of("gateway.networking.k8s.io", "Gateway", "gateways")
+	Certificate    = of("cert-manager.io", "Certificate", "certificates")
+	ServiceMonitor = of("monitoring.coreos.com", "ServiceMonitor", "servicemonitors")
+	PodMonitor     = of("monitoring.coreos.com", "PodMonitor", "podmonitors")
+	PrometheusRule = of("monitoring.coreos.com", "PrometheusRule", "prometheusrules")
+)
+
+func of(group, kind, plural string) API {
+	return API{Definition: plural + "." + group, GroupVersionKind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}}
+}
+
+// Object returns an object of the API with the namespace and name of owner. These kinds have no Go type here.
+func (api API) Object(owner client.Object) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(api.GroupVersionKind)
+	u.SetNamespace(owner.GetNamespace())
+	u.SetName(owner.GetName())
+	return u
+}
+
+// Child returns a desired child of owner with its name. Fettle's labels override extra.
+func (api API) Child(owner client.Object, labels, extra map[string]string, spec map[string]any) runtime.ApplyConfiguration {
+	u := api.Object(owner)
+	all := map[string]string{}
+	maps.Copy(all, extra)
+	maps.Copy(all, labels)
+	u.SetLabels(all)
+	u.Object["spec"] = spec
+	return client.ApplyConfigurationFromUnstructured(u)
+}
+
+// Strings are the values of a list in the spec of an object without a Go type.
+func Strings(values []string) []any {
+	list := make([]any, 0, len(values))
+	for _, v := range values {
+		list = append(list, v)
+	}
+	return list
+}
+
+// StringMap is a map in such a spec.
+func StringMap(values map[string]string) map[string]any {
+	m := map[string]any{}
+	for k, v := range values {
+		m[k] = v
+	}
+	return m
 }
 
 // APIs are the optional APIs of a controller. It is safe for concurrent use.
@@ -135,7 +189,7 @@ func (a *APIs) watch(api API) error {
 	if api.Concerned != nil {
 		wake = handler.TypedEnqueueRequestsFromMapFunc(api.Concerned)
 	}
-	if err := a.controller.Watch(source.Kind(a.mgr.GetCache(), object(api), wake, api.Predicates...)); err != nil {
+	if err := a.controller.Watch(source.Kind(a.mgr.GetCache(), api.object(), wake, api.Predicates...)); err != nil {
 		return fmt.Errorf("watch %s: %w", api.Kind, err)
 	}
 	a.watched[api.GroupVersionKind] = true
@@ -167,7 +221,7 @@ func (a *APIs) unwatch(ctx context.Context, missing map[string]bool) error {
 			continue
 		}
 		// A cache that is restricted to namespaces asks for the API first, and does not find it.
-		if err := a.mgr.GetCache().RemoveInformer(ctx, object(api)); err != nil && !meta.IsNoMatchError(err) {
+		if err := a.mgr.GetCache().RemoveInformer(ctx, api.object()); err != nil && !meta.IsNoMatchError(err) {
 			return fmt.Errorf("stop watching %s: %w", api.Kind, err)
 		}
 		delete(a.watched, api.GroupVersionKind)
@@ -175,8 +229,4 @@ func (a *APIs) unwatch(ctx context.Context, missing map[string]bool) error {
 	return nil
 }
 
-func object(api API) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(api.GroupVersionKind)
-	return u
-}
+func (api API) object() *unstructured.Unstructured { return api.Object(&unstructured.Unstructured{}) }
