@@ -2,36 +2,33 @@ package webapp
 
 import (
 	"cmp"
-	"maps"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
+	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/optionalapi"
-	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/rollout"
-)
-
-// Labels and annotations of the children.
-const (
-	labelOwnerKind = reconciler.LabelOwnerKind
-	labelOwnerName = reconciler.LabelOwnerName
-	ownerKind      = "WebApp"
-
-	// annotationRevision, on the pod template, is the hash of the template.
-	annotationRevision = "fettle.dev/revision"
-	// annotationReplicas, on the Deployment, is present while spec.replicas sets the number of pods, not an autoscaler.
-	annotationReplicas = "fettle.dev/replicas"
-
-	mainContainer = "app"
-	mainPort      = "http"
-	historyLimit  = 5
 )
 
 // inputs are the observed objects that determine the children of a WebApp.
@@ -151,40 +148,6 @@ func strategy(app *appsv1.WebApp) *appsv1ac.DeploymentStrategyApplyConfiguration
 			WithMaxUnavailable(*cmp.Or(s.MaxUnavailable, &quarter)))
 }
 
-func service(app *appsv1.WebApp) *corev1ac.ServiceApplyConfiguration {
-	spec := corev1ac.ServiceSpec().
-		WithType(app.Spec.Service.Type).
-		WithSelector(selector(app)).
-		WithPorts(corev1ac.ServicePort().
-			WithName(mainPort).WithProtocol("TCP").WithPort(servicePort(app)).WithTargetPort(intstr.FromString(mainPort)))
-	for _, p := range app.Spec.Service.ExtraPorts {
-		spec.WithPorts(corev1ac.ServicePort().
-			WithName(p.Name).WithProtocol("TCP").WithPort(p.Port).WithTargetPort(intstr.FromString(targetPort(app, p))))
-	}
-	return corev1ac.Service(app.Name, app.Namespace).
-		WithLabels(labels(app)).
-		WithAnnotations(app.Spec.Service.Annotations).
-		WithSpec(spec)
-}
-
-// labels of every child. "app" is for people who select by it; Fettle does not use it.
-func labels(app *appsv1.WebApp) map[string]string {
-	l := map[string]string{
-		"app":                          app.Name,
-		"app.kubernetes.io/name":       app.Name,
-		"app.kubernetes.io/instance":   app.Name,
-		"app.kubernetes.io/component":  "webapp",
-		"app.kubernetes.io/managed-by": "fettle",
-	}
-	maps.Copy(l, selector(app))
-	return l
-}
-
-// selector of the pods. It is unique to the WebApp and never changes, since the selector of a Deployment is immutable.
-func selector(app *appsv1.WebApp) map[string]string {
-	return map[string]string{labelOwnerKind: ownerKind, labelOwnerName: app.Name}
-}
-
 func replicas(app *appsv1.WebApp) int32 {
 	if app.Spec.Replicas == nil {
 		return 1
@@ -192,9 +155,248 @@ func replicas(app *appsv1.WebApp) int32 {
 	return *app.Spec.Replicas
 }
 
-func servicePort(app *appsv1.WebApp) int32 {
-	if p := app.Spec.Service.Port; p != 0 {
-		return p
+// bounds are the minimum and the maximum number of pods under an autoscaler.
+type bounds struct{ least, most int32 }
+
+// scalingBounds are the bounds of the WebApp's own autoscaler, otherwise of the foreign one; nil while spec.replicas sets the
+// number.
+func scalingBounds(app *appsv1.WebApp, foreign *autoscalingv1.HorizontalPodAutoscaler) *bounds {
+	switch a := app.Spec.Autoscaling; {
+	case a != nil:
+		return &bounds{a.MinReplicas, a.MaxReplicas}
+	case foreign != nil:
+		return &bounds{*cmp.Or(foreign.Spec.MinReplicas, new(int32(1))), foreign.Spec.MaxReplicas}
 	}
-	return app.Spec.Port
+	return nil
+}
+
+// scaledDeployment is the name of the Deployment that another owner's HorizontalPodAutoscaler scales; "" if there is none.
+func scaledDeployment(scaler *autoscalingv1.HorizontalPodAutoscaler) string {
+	target := scaler.Spec.ScaleTargetRef
+	group, err := schema.ParseGroupVersion(target.APIVersion)
+	if err != nil || group.Group != k8sappsv1.GroupName || target.Kind != "Deployment" {
+		return ""
+	}
+	if owner := metav1.GetControllerOf(scaler); owner != nil && owner.Kind == ownerKind {
+		if by, err := schema.ParseGroupVersion(owner.APIVersion); err == nil && by.Group == appsv1.GroupVersion.Group {
+			return ""
+		}
+	}
+	return target.Name
+}
+
+func autoscaler(app *appsv1.WebApp) *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration {
+	a := app.Spec.Autoscaling
+	spec := autoscalingv2ac.HorizontalPodAutoscalerSpec().
+		WithScaleTargetRef(autoscalingv2ac.CrossVersionObjectReference().
+			WithAPIVersion("apps/v1").WithKind("Deployment").WithName(app.Name)).
+		WithMinReplicas(a.MinReplicas).
+		WithMaxReplicas(a.MaxReplicas)
+	for _, m := range []struct {
+		resource corev1.ResourceName
+		target   *int32
+	}{
+		{corev1.ResourceCPU, a.TargetCPUUtilizationPercentage},
+		{corev1.ResourceMemory, a.TargetMemoryUtilizationPercentage},
+	} {
+		if m.target == nil {
+			continue
+		}
+		spec.WithMetrics(autoscalingv2ac.MetricSpec().
+			WithType(autoscalingv2.ResourceMetricSourceType).
+			WithResource(autoscalingv2ac.ResourceMetricSource().
+				WithName(m.resource).
+				WithTarget(autoscalingv2ac.MetricTarget().
+					WithType(autoscalingv2.UtilizationMetricType).
+					WithAverageUtilization(*m.target))))
+	}
+	if a.Behavior != nil {
+		spec.WithBehavior(apply.Convert[autoscalingv2ac.HorizontalPodAutoscalerBehaviorApplyConfiguration](a.Behavior))
+	}
+	return autoscalingv2ac.HorizontalPodAutoscaler(app.Name, app.Namespace).
+		WithLabels(labels(app)).
+		WithSpec(spec)
+}
+
+// wantsPDB reports whether a PodDisruptionBudget is desired. By default a single pod has none, since it would block node drains.
+func wantsPDB(app *appsv1.WebApp, p plan) bool {
+	d := app.Spec.Disruption
+	if d != nil && d.Enabled != nil && !*d.Enabled {
+		return false
+	}
+	if d != nil && (d.MinAvailable != nil || d.MaxUnavailable != nil) {
+		return true
+	}
+	if p.autoscaled != nil {
+		return p.autoscaled.most > 1
+	}
+	return replicas(app) > 1
+}
+
+func disruptionBudget(app *appsv1.WebApp) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
+	spec := policyv1ac.PodDisruptionBudgetSpec().
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app))).
+		// An unready pod never blocks a node drain.
+		WithUnhealthyPodEvictionPolicy(policyv1.AlwaysAllow)
+	switch d := app.Spec.Disruption; {
+	case d != nil && d.MinAvailable != nil:
+		spec.WithMinAvailable(*d.MinAvailable)
+	case d != nil && d.MaxUnavailable != nil:
+		spec.WithMaxUnavailable(*d.MaxUnavailable)
+	default:
+		spec.WithMaxUnavailable(intstr.FromInt32(1))
+	}
+	return policyv1ac.PodDisruptionBudget(app.Name, app.Namespace).
+		WithLabels(labels(app)).
+		WithSpec(spec)
+}
+
+// wantsNetworkPolicy reports whether a NetworkPolicy is wanted.
+func wantsNetworkPolicy(app *appsv1.WebApp) bool {
+	n := app.Spec.NetworkPolicy
+	return n != nil && (n.Enabled == nil || *n.Enabled)
+}
+
+func networkPolicy(app *appsv1.WebApp) *networkingv1ac.NetworkPolicyApplyConfiguration {
+	rule := networkingv1ac.NetworkPolicyIngressRule()
+	for _, p := range containerPorts(app) {
+		rule.WithPorts(networkingv1ac.NetworkPolicyPort().WithProtocol("TCP").WithPort(intstr.FromString(p.name)))
+	}
+	from := app.Spec.NetworkPolicy.From
+	for _, peer := range from {
+		rule.WithFrom(apply.Convert[networkingv1ac.NetworkPolicyPeerApplyConfiguration](peer))
+	}
+	if len(from) == 0 {
+		rule.WithFrom(networkingv1ac.NetworkPolicyPeer().WithPodSelector(metav1ac.LabelSelector()))
+	}
+	return networkingv1ac.NetworkPolicy(app.Name, app.Namespace).
+		WithLabels(labels(app)).
+		WithSpec(networkingv1ac.NetworkPolicySpec().
+			WithPodSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app))).
+			WithPolicyTypes(networkingv1.PolicyTypeIngress).
+			WithIngress(rule))
+}
+
+func serviceMonitor(app *appsv1.WebApp) runtime.ApplyConfiguration {
+	m := app.Spec.Monitoring
+	return optionalapi.ServiceMonitor.Child(app, labels(app), m.Labels, map[string]any{
+		"selector":  map[string]any{"matchLabels": optionalapi.StringMap(selector(app))},
+		"endpoints": []any{map[string]any{"port": m.Port, "path": m.Path, "interval": m.Interval}},
+	})
+}
+
+// toPrune returns the children that may exist and are not desired.
+func toPrune(app *appsv1.WebApp, p plan, found existing) []client.Object {
+	meta := metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: selector(app)}
+	var out []client.Object
+	for _, child := range []struct {
+		wanted bool
+		object client.Object
+	}{
+		{wantsPDB(app, p), &policyv1.PodDisruptionBudget{ObjectMeta: meta}},
+		{app.Spec.Autoscaling != nil, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta}},
+		{app.Spec.Ingress != nil, &networkingv1.Ingress{ObjectMeta: meta}},
+		{wantsNetworkPolicy(app), &networkingv1.NetworkPolicy{ObjectMeta: meta}},
+		{app.Spec.Gateway != nil || found.apis.Missing[optionalapi.HTTPRoute.Kind], optionalapi.HTTPRoute.Object(app)},
+		{app.Spec.Monitoring != nil || found.apis.Missing[optionalapi.ServiceMonitor.Kind], optionalapi.ServiceMonitor.Object(app)},
+	} {
+		if !child.wanted {
+			out = append(out, child.object)
+		}
+	}
+	keep := map[string]bool{}
+	for _, o := range p.objects {
+		if rev, ok := o.(*appsv1ac.ControllerRevisionApplyConfiguration); ok {
+			keep[*rev.Name] = true
+		}
+	}
+	for i := range found.revisions {
+		if !keep[found.revisions[i].Name] {
+			out = append(out, &found.revisions[i])
+		}
+	}
+	return out
+}
+
+// scaledTo returns the number of pods that holdReplicasForHPA writes; nil for none. When an autoscaler takes over, it is the current
+// number: a field without an owner would fall back to its default of one pod. While a reference is missing and the pod template does
+// not change, it is the number in the spec.
+func scaledTo(app *appsv1.WebApp, p plan, d *k8sappsv1.Deployment) *int32 {
+	switch {
+	case d == nil:
+		return nil
+	case p.waitingForRefs && p.autoscaled == nil && wanted(d) != replicas(app):
+		return new(replicas(app))
+	case !p.waitingForRefs && p.autoscaled != nil && d.Annotations[annotationReplicas] != "":
+		return new(wanted(d))
+	default:
+		return nil
+	}
+}
+
+// Server-side apply identifies ports by number and protocol. If a user changed one of these, the apply would add the desired port
+// next to the changed one and be rejected, since both have the same name. These ports are corrected first.
+
+// portTaken reports whether an apply was rejected only because two ports have the same name. Correcting ports for another reason
+// would restart pods.
+func portTaken(err error) bool {
+	var several interface{ Unwrap() []error }
+	if errors.As(err, &several) {
+		return slices.ContainsFunc(several.Unwrap(), portTaken)
+	}
+	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueDuplicate)
+}
+
+// operation is one step of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// portsPatch is the JSON patch that sets number and protocol of each named port of live; nil if they are correct.
+func portsPatch(app *appsv1.WebApp, live client.Object) []byte {
+	patch := []operation{{"test", "/metadata/resourceVersion", live.GetResourceVersion()}}
+	switch live := live.(type) {
+	case *corev1.Service:
+		wanted := []namedPort{{mainPort, servicePort(app)}}
+		for _, p := range app.Spec.Service.ExtraPorts {
+			wanted = append(wanted, namedPort{p.Name, p.Port})
+		}
+		for i, p := range live.Spec.Ports {
+			patch = append(patch, renumber(namedPort{p.Name, p.Port}, p.Protocol, fmt.Sprintf("/spec/ports/%d", i), "port", wanted)...)
+		}
+	case *k8sappsv1.Deployment:
+		containers := live.Spec.Template.Spec.Containers
+		if c := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == mainContainer }); c >= 0 {
+			for i, p := range containers[c].Ports {
+				path := fmt.Sprintf("/spec/template/spec/containers/%d/ports/%d", c, i)
+				patch = append(patch, renumber(namedPort{p.Name, p.ContainerPort}, p.Protocol, path, "containerPort", containerPorts(app))...)
+			}
+		}
+	}
+	if len(patch) == 1 {
+		return nil
+	}
+	raw, err := json.Marshal(patch)
+	if err != nil {
+		panic(fmt.Sprintf("strings and numbers have no JSON form: %v", err))
+	}
+	return raw
+}
+
+// renumber corrects the port live at path, whose number is in the given field. A port that is not desired stays.
+func renumber(live namedPort, protocol corev1.Protocol, path, field string, wanted []namedPort) []operation {
+	i := slices.IndexFunc(wanted, func(p namedPort) bool { return p.name == live.name })
+	if i < 0 {
+		return nil
+	}
+	var steps []operation
+	if wanted[i].number != live.number {
+		steps = append(steps, operation{"replace", path + "/" + field, wanted[i].number})
+	}
+	if protocol != "" && protocol != corev1.ProtocolTCP {
+		steps = append(steps, operation{"replace", path + "/protocol", corev1.ProtocolTCP})
+	}
+	return steps
 }

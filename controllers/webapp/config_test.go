@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
-	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 func state(kind, name string, found bool) refState {
@@ -59,30 +58,6 @@ func TestPublishers(t *testing.T) {
 	}
 }
 
-func TestUsesAnnotation(t *testing.T) {
-	c := readCase(t, "testdata/everything.yaml")
-	in := c.inputs()
-	in.config = []refState{{ref: appsv1.ConfigRef{Kind: kindAppConfig, Name: "shop"}, found: true, publisher: "shop"}}
-	p := desired(&c.App, in)
-	d := deployment(&c.App, in, p)
-	if got := d.Annotations[rollout.UsesAnnotation]; got != "shop" {
-		t.Errorf("uses %q", got)
-	}
-	moved := in
-	moved.versionedNames = map[string]string{"ConfigMap/settings": "settings-0123456789"}
-	if a, b := d.Spec.Template.Annotations[annotationRevision], deployment(&c.App, moved, desired(&c.App, moved)).Spec.Template.Annotations[annotationRevision]; a != b {
-		t.Error("a move of the rollout's is a new revision of the WebApp")
-	}
-}
-
-func TestMissingAppConfig(t *testing.T) {
-	app := &appsv1.WebApp{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-	v := configResolved(app, inputs{config: []refState{{ref: appsv1.ConfigRef{Kind: kindAppConfig, Name: "shop"}, publisher: "shop"}}})
-	if v.reason != appsv1.ReasonConfigMissing || !strings.Contains(v.message, `AppConfig "shop" does not exist in namespace "shop", or has published nothing yet`) {
-		t.Errorf("%+v", v)
-	}
-}
-
 func TestPublisherOf(t *testing.T) {
 	owned := func(apiVersion, kind string, controller bool) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
@@ -101,6 +76,26 @@ func TestPublisherOf(t *testing.T) {
 	} {
 		if got := publisherOf(tc.cm); got != tc.want {
 			t.Errorf("%v: published by %q", tc.cm.OwnerReferences, got)
+		}
+	}
+}
+
+// TestObjectOf_deletedMeanwhile: an object that is gone, and that the cache still has, restarts no pods that need it.
+func TestObjectOf_deletedMeanwhile(t *testing.T) {
+	for name, c := range map[string]struct {
+		cached        string
+		found         contents
+		known, exists bool
+	}{
+		"there":                      {"u/1", contents{version: "u/1"}, true, true},
+		"changed meanwhile":          {"u/1", contents{version: "u/2"}, true, true},
+		"deleted, the cache behind":  {"u/1", contents{}, false, false},
+		"deleted":                    {"", contents{}, true, false},
+		"published, by another kind": {"u/1", contents{version: "u/2", publisher: "settings"}, false, false},
+	} {
+		o := objectOf(kindConfigMap, "settings", c.cached, c.found)
+		if (o != nil) != c.known || o != nil && o.Exists != c.exists {
+			t.Errorf("%s: %+v", name, o)
 		}
 	}
 }

@@ -2,18 +2,62 @@ package webapp
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/distribution/reference"
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/podsecurity"
+	"github.com/fettle-dev/fettle/internal/reconciler"
+	"github.com/fettle-dev/fettle/internal/rollout"
 )
+
+// Labels and annotations of the children.
+const (
+	labelOwnerKind = reconciler.LabelOwnerKind
+	labelOwnerName = reconciler.LabelOwnerName
+	ownerKind      = "WebApp"
+
+	// annotationRevision, on the pod template, is the hash of the template.
+	annotationRevision = "fettle.dev/revision"
+	// annotationReplicas, on the Deployment, is present while spec.replicas sets the number of pods, not an autoscaler.
+	annotationReplicas = "fettle.dev/replicas"
+
+	mainContainer = "app"
+	mainPort      = "http"
+	historyLimit  = 5
+)
+
+// labels of every child. "app" is for people who select by it; Fettle does not use it.
+func labels(app *appsv1.WebApp) map[string]string {
+	l := map[string]string{
+		"app":                          app.Name,
+		"app.kubernetes.io/name":       app.Name,
+		"app.kubernetes.io/instance":   app.Name,
+		"app.kubernetes.io/component":  "webapp",
+		"app.kubernetes.io/managed-by": "fettle",
+	}
+	maps.Copy(l, selector(app))
+	return l
+}
+
+// selector of the pods. It is unique to the WebApp and never changes, since the selector of a Deployment is immutable.
+func selector(app *appsv1.WebApp) map[string]string {
+	return map[string]string{labelOwnerKind: ownerKind, labelOwnerName: app.Name}
+}
 
 const (
 	tmpVolume = "fettle-tmp"
@@ -150,4 +194,181 @@ func probe(p *appsv1.WebAppProbe, mainPortNumber int32) *corev1ac.ProbeApplyConf
 func needsTmp(app *appsv1.WebApp, profile appsv1.SecurityProfile) bool {
 	return profile == appsv1.ProfileRestricted && !slices.ContainsFunc(app.Spec.VolumeMounts,
 		func(m corev1.VolumeMount) bool { return m.MountPath == tmpPath })
+}
+
+// fileMode is Kubernetes' default mode for files of ConfigMaps and Secrets.
+const fileMode int32 = 0o644
+
+// namedPort is a port of the container.
+type namedPort struct {
+	name   string
+	number int32
+}
+
+// containerPorts are the main port and the extra ports, each number once: a container can't list a number twice.
+func containerPorts(app *appsv1.WebApp) []namedPort {
+	ports := []namedPort{{mainPort, app.Spec.Port}}
+	for _, p := range app.Spec.Service.ExtraPorts {
+		number := cmp.Or(p.TargetPort, p.Port)
+		if !slices.ContainsFunc(ports, func(q namedPort) bool { return q.number == number }) {
+			ports = append(ports, namedPort{p.Name, number})
+		}
+	}
+	return ports
+}
+
+// pullPolicy is Always for the tag latest, which is the default, as in Kubernetes.
+func pullPolicy(image string) corev1.PullPolicy {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return corev1.PullIfNotPresent // the kubelet rejects the image
+	}
+	_, digested := named.(reference.Digested)
+	tagged, ok := reference.TagNameOnly(named).(reference.Tagged)
+	if !digested && ok && tagged.Tag() == "latest" {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
+}
+
+// volume sets its defaults explicitly. Defaults that the API server sets would stay when the source of the volume changes, and a
+// volume with two sources is rejected.
+func volume(v *appsv1.WebAppVolume) *corev1ac.VolumeApplyConfiguration {
+	ac := apply.Convert[corev1ac.VolumeApplyConfiguration](v)
+	switch {
+	case ac.ConfigMap != nil && ac.ConfigMap.DefaultMode == nil:
+		ac.ConfigMap.WithDefaultMode(fileMode)
+	case ac.Secret != nil && ac.Secret.DefaultMode == nil:
+		ac.Secret.WithDefaultMode(fileMode)
+	case ac.Projected != nil && ac.Projected.DefaultMode == nil:
+		ac.Projected.WithDefaultMode(fileMode)
+	}
+	return ac
+}
+
+// revisionDigits is the length of the hash: enough to distinguish the few pod templates of one WebApp.
+const revisionDigits = 16
+
+// revision is a pod template and its hash.
+type revision struct {
+	hash     string
+	image    string
+	template *corev1ac.PodTemplateSpecApplyConfiguration
+}
+
+// revisionRecord is the data of a ControllerRevision: the pod template of a successful rollout.
+type revisionRecord struct {
+	Image    string                                      `json:"image"`
+	Template *corev1ac.PodTemplateSpecApplyConfiguration `json:"template"`
+}
+
+func revisionOf(app *appsv1.WebApp, template *corev1ac.PodTemplateSpecApplyConfiguration) revision {
+	raw, err := json.Marshal(template)
+	if err != nil {
+		panic(fmt.Sprintf("pod template of WebApp %s/%s has no JSON form: %v", app.Namespace, app.Name, err))
+	}
+	sum := sha256.Sum256(raw)
+	return revision{hash: hex.EncodeToString(sum[:])[:revisionDigits], image: app.Spec.Image, template: template}
+}
+
+// ownRevision is the revision of the spec. An earlier release included a hash of the objects of spec.configRefs. That hash stays
+// until another part of the pod template changes. An upgrade thus starts no pods, and does not retry a failed pod template.
+func ownRevision(app *appsv1.WebApp, in inputs) revision {
+	if hash := in.live[rollout.FormerHashAnnotation]; hash != "" {
+		former := revisionOf(app, podTemplate(app, in).WithAnnotations(map[string]string{rollout.FormerHashAnnotation: hash}))
+		if former.hash == in.live[annotationRevision] || former.hash == app.Status.FailedRevision {
+			return former
+		}
+	}
+	return revisionOf(app, podTemplate(app, in))
+}
+
+// annotated is the pod template with its hash as an annotation, which identifies the pods of each revision.
+func (r revision) annotated() *corev1ac.PodTemplateSpecApplyConfiguration {
+	t := apply.Convert[corev1ac.PodTemplateSpecApplyConfiguration](r.template)
+	return t.WithAnnotations(map[string]string{annotationRevision: r.hash})
+}
+
+// refers reports whether the pods of app use ConfigMaps or Secrets.
+func refers(app *appsv1.WebApp) bool {
+	for i := range app.Spec.Env {
+		if app.Spec.Env[i].ValueFrom != nil {
+			return true
+		}
+	}
+	return len(app.Spec.EnvFrom) > 0 || len(app.Spec.Volumes) > 0
+}
+
+// withVersions replaces the names in a pod template by the versions that the Deployment uses.
+func withVersions(t *corev1ac.PodTemplateSpecApplyConfiguration, moved map[string]string) *corev1ac.PodTemplateSpecApplyConfiguration {
+	if len(moved) == 0 {
+		return t
+	}
+	doc := toMap(t)
+	rollout.Rename(doc, "", func(_, kind, name string) string {
+		if to, ok := moved[kind+"/"+name]; ok {
+			return to
+		}
+		return name
+	})
+	return apply.Convert[corev1ac.PodTemplateSpecApplyConfiguration](doc)
+}
+
+// toMap is the JSON form of v.
+func toMap(v any) map[string]any { return *apply.Convert[map[string]any](v) }
+
+// rolledBack reports whether the last good pod template runs instead of own: status records that own's rollout failed, and neither
+// the spec nor its configuration has changed since.
+func rolledBack(app *appsv1.WebApp, own revision, good *revision) bool {
+	return app.Spec.Rollout.AutoRollback && good != nil && good.hash != own.hash &&
+		app.Status.FailedRevision == own.hash
+}
+
+// goodRevision is the pod template to keep for a rollback: the running one once it is ready, until then the previous one.
+func goodRevision(app *appsv1.WebApp, in inputs, running revision) *revision {
+	switch {
+	case !app.Spec.Rollout.AutoRollback:
+		return nil
+	case in.ready == running.hash:
+		return &running
+	default:
+		return in.good
+	}
+}
+
+func revisionName(app *appsv1.WebApp, hash string) string { return app.Name + "-" + hash }
+
+// controllerRevision records a good pod template. Its name contains the hash of the template, so it never changes.
+func controllerRevision(app *appsv1.WebApp, r revision) *appsv1ac.ControllerRevisionApplyConfiguration {
+	raw, err := json.Marshal(revisionRecord{Image: r.image, Template: r.template})
+	if err != nil {
+		panic(fmt.Sprintf("revision %s of WebApp %s/%s has no JSON form: %v", r.hash, app.Namespace, app.Name, err))
+	}
+	return appsv1ac.ControllerRevision(revisionName(app, r.hash), app.Namespace).
+		WithLabels(labels(app)).
+		WithAnnotations(map[string]string{annotationRevision: r.hash}).
+		WithRevision(1).
+		WithData(runtime.RawExtension{Raw: raw})
+}
+
+// lastGood is the newest recorded revision that can be read; nil if there is none.
+func lastGood(records []k8sappsv1.ControllerRevision) *revision {
+	newestFirst := slices.SortedFunc(slices.Values(records), func(a, b k8sappsv1.ControllerRevision) int {
+		if c := b.CreationTimestamp.Compare(a.CreationTimestamp.Time); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+	for i := range newestFirst {
+		var rec revisionRecord
+		if err := json.Unmarshal(newestFirst[i].Data.Raw, &rec); err != nil || rec.Template == nil {
+			continue // not one of ours any more; the prune removes it
+		}
+		return &revision{
+			hash:     newestFirst[i].Annotations[annotationRevision],
+			image:    rec.Image,
+			template: rec.Template,
+		}
+	}
+	return nil
 }

@@ -1,11 +1,15 @@
 package webapp
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8slabels "k8s.io/apimachinery/pkg/labels"
@@ -42,16 +46,6 @@ type observed struct {
 type conditionState struct {
 	status          metav1.ConditionStatus
 	reason, message string
-}
-
-func yes(reason, message string) conditionState {
-	return conditionState{metav1.ConditionTrue, reason, message}
-}
-func no(reason, message string) conditionState {
-	return conditionState{metav1.ConditionFalse, reason, message}
-}
-func unknown(reason, message string) conditionState {
-	return conditionState{metav1.ConditionUnknown, reason, message}
 }
 
 // setStatus sets app's status from the observed state.
@@ -278,4 +272,150 @@ func phase(conds []metav1.Condition, failed bool) appsv1.WebAppPhase {
 	default:
 		return appsv1.PhaseDegraded
 	}
+}
+
+// progress are the reasons of Ready that only mean that something is in progress.
+var progress = []string{appsv1.ReasonRollingOut, appsv1.ReasonCertificatePending, appsv1.ReasonRoutePending}
+
+func inProgress(reason string) bool { return slices.Contains(progress, reason) }
+
+// statusDelay returns how long to delay the status write.
+func (r *Reconciler) statusDelay(app, before *appsv1.WebApp) time.Duration {
+	return r.Throttle.Delay(app, onlyProgress(app, before), onlyCounters(app, before))
+}
+
+func onlyProgress(app, before *appsv1.WebApp) bool {
+	return inProgress(conditions.ReadyOf(app).Reason) && app.Status.FailedRevision == before.Status.FailedRevision
+}
+
+// onlyCounters reports whether only numbers of pods changed.
+func onlyCounters(app, before *appsv1.WebApp) bool {
+	a := app.Status.DeepCopy()
+	a.Replicas, a.UpdatedReplicas, a.ReadyReplicas, a.AvailableReplicas = before.Status.Replicas,
+		before.Status.UpdatedReplicas, before.Status.ReadyReplicas, before.Status.AvailableReplicas
+	return equality.Semantic.DeepEqual(*a, before.Status)
+}
+
+// readyNote is the note of the event of a WebApp that became Ready. There is none if nothing runs, as the spec asks.
+func readyNote(app *appsv1.WebApp) string {
+	if app.Status.Replicas == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s runs with %d pods", app.Status.Image, app.Status.AvailableReplicas)
+}
+
+func created(app, before *appsv1.WebApp) bool {
+	return before.Status.LastGoodImage == "" && app.Status.LastGoodImage != ""
+}
+
+// wanted is the desired number of pods of the Deployment.
+func wanted(d *k8sappsv1.Deployment) int32 {
+	if d.Spec.Replicas == nil {
+		return 1
+	}
+	return *d.Spec.Replicas
+}
+
+// complete reports whether the Deployment controller has observed the spec, and all pods run the current pod template and are
+// available.
+func complete(d *k8sappsv1.Deployment) bool {
+	n := wanted(d)
+	return d.Status.ObservedGeneration >= d.Generation &&
+		d.Status.UpdatedReplicas == n && d.Status.Replicas == n && d.Status.AvailableReplicas == n
+}
+
+// replacing reports whether pods of the current pod template are missing, or older pods still exist.
+func replacing(d *k8sappsv1.Deployment) bool {
+	return d.Status.UpdatedReplicas < wanted(d) || d.Status.Replicas > d.Status.UpdatedReplicas
+}
+
+// scaling reports whether d has rolled out its pod template, and at least as many pods are available as the autoscaler's minimum.
+// Pods that it just requested may still be starting.
+func scaling(d *k8sappsv1.Deployment, least int32) bool {
+	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == d.Status.Replicas &&
+		d.Status.AvailableReplicas >= min(least, wanted(d))
+}
+
+// readyRevision is the revision of d if its rollout is complete, otherwise "".
+func readyRevision(d *k8sappsv1.Deployment) string {
+	if d == nil || wanted(d) == 0 || !complete(d) {
+		return ""
+	}
+	return d.Spec.Template.Annotations[annotationRevision]
+}
+
+func deadlineExceeded(d *k8sappsv1.Deployment) bool {
+	c := deploymentCondition(d, k8sappsv1.DeploymentProgressing)
+	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded"
+}
+
+// replicaFailure says why pods can't be created; nil if they can.
+func replicaFailure(d *k8sappsv1.Deployment) *conditionState {
+	c := deploymentCondition(d, k8sappsv1.DeploymentReplicaFailure)
+	if c == nil || c.Status != corev1.ConditionTrue {
+		return nil
+	}
+	reason := appsv1.ReasonReplicaFailure
+	if strings.Contains(c.Message, quotaText) {
+		reason = quotaExceeded
+	}
+	v := no(reason, fmt.Sprintf("pods can't be created: %s", c.Message))
+	return &v
+}
+
+func deploymentCondition(d *k8sappsv1.Deployment, t k8sappsv1.DeploymentConditionType) *k8sappsv1.DeploymentCondition {
+	for i := range d.Status.Conditions {
+		if d.Status.Conditions[i].Type == t {
+			return &d.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// current returns the pods of d's current pod template, without the failed ones (evicted, or lost with their node) that were
+// replaced. Kubernetes keeps those for inspection.
+func current(pods []corev1.Pod, d *k8sappsv1.Deployment) []corev1.Pod {
+	hash := d.Spec.Template.Annotations[annotationRevision]
+	var out []corev1.Pod
+	var newest time.Time
+	for i := range pods {
+		if pods[i].Annotations[annotationRevision] == hash {
+			out = append(out, pods[i])
+			newest = latest(newest, pods[i].CreationTimestamp.Time)
+		}
+	}
+	return slices.DeleteFunc(out, func(p corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodFailed && p.CreationTimestamp.Time.Before(newest)
+	})
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// neverReadyWithin is the time after a pod's creation within which its Ready condition is first written. A later transition means
+// that the pod was ready once.
+const neverReadyWithin = 10 * time.Second
+
+// podProblem returns the problem of the first pod by name that has one; nil if the pods are ready or just starting.
+func podProblem(pods []corev1.Pod) *podproblem.Problem {
+	byName := slices.SortedFunc(slices.Values(pods), func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range byName {
+		if p := podproblem.Of(&byName[i]); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// starting reports whether no unready pod was ever ready.
+func starting(pods []corev1.Pod) bool {
+	return !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
+		c := podproblem.Condition(&p, corev1.PodReady)
+		return c != nil && c.Status != corev1.ConditionTrue && p.DeletionTimestamp == nil &&
+			c.LastTransitionTime.Sub(p.CreationTimestamp.Time) > neverReadyWithin
+	})
 }

@@ -17,7 +17,9 @@ import (
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/optionalapi"
+	"github.com/fettle-dev/fettle/test/gitops"
 )
 
 // fixture is a WebApp and what was observed of it.
@@ -209,5 +211,214 @@ func TestStatus_namesForeignAutoscaler(t *testing.T) {
 	if applied.Status != metav1.ConditionTrue || applied.Reason != appsv1.ReasonForeignAutoscaler ||
 		!strings.Contains(applied.Message, `HorizontalPodAutoscaler "mine"`) || !strings.Contains(applied.Message, "kind WebApp, name web") {
 		t.Errorf("Applied is %+v", applied)
+	}
+}
+
+func TestMissingAppConfig(t *testing.T) {
+	app := &appsv1.WebApp{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	v := configResolved(app, inputs{config: []refState{{ref: appsv1.ConfigRef{Kind: kindAppConfig, Name: "shop"}, publisher: "shop"}}})
+	if v.reason != appsv1.ReasonConfigMissing || !strings.Contains(v.message, `AppConfig "shop" does not exist in namespace "shop", or has published nothing yet`) {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestGitOps_health(t *testing.T) {
+	scene := func(name string) func(*fixture) {
+		for _, s := range scenes {
+			if s.name == name {
+				return s.change
+			}
+		}
+		t.Fatalf("no scene %q", name)
+		return nil
+	}
+	for name, want := range map[string]gitops.Health{
+		"no Deployment yet":                   gitops.Creating,
+		"another template":                    gitops.Creating,
+		"reference missing":                   gitops.Creating,
+		"all well":                            gitops.Ready,
+		"autoscaler adds pods":                gitops.Ready,
+		"pods went down":                      gitops.Degraded,
+		"quota":                               gitops.Degraded,
+		"not allowed":                         gitops.Degraded,
+		"no Gateway API":                      gitops.Degraded,
+		"foreign Service":                     gitops.Blocked,
+		"rejected":                            gitops.Blocked,
+		"deadline":                            gitops.Blocked,
+		"a foreign autoscaler beside the own": gitops.Blocked,
+	} {
+		s := newFixture(scene(name))
+		s.status()
+		gitops.Check(t, name, s.app, want)
+		s.in, s.seen, s.app.Spec = newFixture(nil).in, newFixture(nil).seen, newFixture(nil).app.Spec
+		s.status()
+		gitops.Check(t, "all well after "+name, s.app, gitops.Ready)
+	}
+	for name, change := range map[string]func(*appsv1.WebApp){
+		"before the first status": func(app *appsv1.WebApp) { app.Status = appsv1.WebAppStatus{} },
+		"a spec not observed yet": func(app *appsv1.WebApp) { app.Generation++ },
+	} {
+		s := newFixture(nil)
+		s.status()
+		change(s.app)
+		if name == "before the first status" { // as the CRD defaults it
+			s.app.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionUnknown, Reason: "Reconciling"}}
+		}
+		gitops.Check(t, name, s.app, gitops.Creating)
+	}
+}
+
+func TestGitOps_pausedAndDeleted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before, paused func(*fixture)
+		want           gitops.Health
+	}{
+		"ready, then paused":           {nil, nil, gitops.Paused},
+		"paused, then pods go down":    {nil, func(s *fixture) { down(s.seen.deployment) }, gitops.PausedNotReady},
+		"not ready, then paused":       {func(s *fixture) { exceeded(s.seen.deployment) }, func(s *fixture) { exceeded(s.seen.deployment) }, gitops.PausedNotReady},
+		"paused, without a Deployment": {nil, func(s *fixture) { s.seen.deployment = nil }, gitops.PausedNotReady},
+	} {
+		s := newFixture(tc.before)
+		s.status()
+		s.app.Generation++
+		s.app.Spec.Paused = true
+		setPaused(s.app, newFixture(tc.paused).seen)
+		gitops.Check(t, name, s.app, tc.want)
+		if s.app.Status.Phase != appsv1.PhasePaused {
+			t.Errorf("%s: phase %s", name, s.app.Status.Phase)
+		}
+		s.app.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		conditions.SetTerminating(s.app)
+		gitops.Check(t, "deleted", s.app, gitops.Deleting)
+	}
+	created := newFixture(nil)
+	setPaused(created.app, observed{})
+	gitops.Check(t, "created while paused", created.app, gitops.PausedNotReady)
+}
+
+func TestReadyRevision(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*k8sappsv1.Deployment)
+		want   bool
+	}{
+		"complete":       {func(*k8sappsv1.Deployment) {}, true},
+		"behind":         {func(d *k8sappsv1.Deployment) { d.Generation++ }, false},
+		"old pods":       {func(d *k8sappsv1.Deployment) { d.Status.Replicas++ }, false},
+		"not updated":    {func(d *k8sappsv1.Deployment) { d.Status.UpdatedReplicas-- }, false},
+		"not available":  {func(d *k8sappsv1.Deployment) { d.Status.AvailableReplicas-- }, false},
+		"none is wanted": {func(d *k8sappsv1.Deployment) { d.Spec.Replicas, d.Status.Replicas = new(int32), 0 }, false},
+	} {
+		d := newFixture(nil).seen.deployment
+		c.change(d)
+		if got := readyRevision(d); (got != "") != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := current([]corev1.Pod{{}}, newFixture(nil).seen.deployment); len(got) != 0 {
+		t.Errorf("pods of another template count: %v", got)
+	}
+}
+
+// TestReady_revisionIsRecorded: a template that became ready after the children were decided on is not called ready before
+// it can be rolled back to.
+func TestReady_revisionIsRecorded(t *testing.T) {
+	s := newFixture(func(s *fixture) { s.app.Spec.Rollout.AutoRollback = true })
+	p := desired(s.app, s.in)
+	if v, _ := available(s.app, s.in, p, s.seen); v.reason != appsv1.ReasonRollingOut {
+		t.Errorf("%+v before the record, want %s", v, appsv1.ReasonRollingOut)
+	}
+	s.in.ready = p.running.hash
+	if v, _ := available(s.app, s.in, p, s.seen); v.reason != appsv1.ReasonAvailable {
+		t.Errorf("%+v with the record, want %s", v, appsv1.ReasonAvailable)
+	}
+}
+
+// TestInProgress_noEvent holds that progress causes neither an event nor an immediate status write.
+func TestInProgress_noEvent(t *testing.T) {
+	before := newFixture(nil).app
+	for reason, change := range map[string]func(*fixture){
+		appsv1.ReasonRoutePending:       withRoute(t, ""),
+		appsv1.ReasonCertificatePending: withIngress(appsv1.WebAppIngress{CertIssuer: &appsv1.CertIssuer{Name: "ca"}}, ""),
+	} {
+		s := newFixture(change)
+		s.status()
+		if !onlyProgress(s.app, before) {
+			t.Errorf("%s is more than progress", reason)
+		}
+	}
+	if s := newFixture(withRoute(t, parent(public, rejected))); s.status().Conditions == nil || onlyProgress(s.app, before) {
+		t.Error("a rejected route is progress")
+	}
+}
+
+func podWith(name string, change func(*corev1.Pod)) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1000, 0))}}
+	change(&p)
+	return p
+}
+
+// wasReady is a pod that is not ready any more.
+func wasReady(name string) corev1.Pod {
+	return podWith(name, func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(time.Unix(2000, 0)),
+		}}
+	})
+}
+
+func waitsFor(name, reason string) corev1.Pod {
+	return podWith(name, func(p *corev1.Pod) {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
+	})
+}
+
+// Kubernetes keeps pods that were evicted or ended with their node. The ReplicaSet has replaced them.
+func TestCurrent_ignoresReplacedPods(t *testing.T) {
+	pod := func(name, revision string, created int64, phase corev1.PodPhase) corev1.Pod {
+		return podWith(name, func(p *corev1.Pod) {
+			p.Annotations = map[string]string{annotationRevision: revision}
+			p.CreationTimestamp = metav1.NewTime(time.Unix(created, 0))
+			p.Status = corev1.PodStatus{Phase: phase, Reason: map[bool]string{true: "Evicted"}[phase == corev1.PodFailed]}
+		})
+	}
+	d := newFixture(nil).seen.deployment
+	d.Spec.Template.Annotations = map[string]string{annotationRevision: "now"}
+	evicted := pod("evicted", "now", 1000, corev1.PodFailed)
+	for name, tc := range map[string]struct {
+		pods []corev1.Pod
+		want string
+	}{
+		"replaced":                 {[]corev1.Pod{evicted, pod("new", "now", 1001, corev1.PodRunning)}, ""},
+		"not yet":                  {[]corev1.Pod{pod("old", "now", 999, corev1.PodRunning), evicted}, "Evicted"},
+		"by one of another":        {[]corev1.Pod{evicted, pod("other", "before", 1001, corev1.PodRunning)}, "Evicted"},
+		"the replacement too":      {[]corev1.Pod{evicted, pod("new", "now", 1001, corev1.PodFailed)}, "Evicted"},
+		"of the template before":   {[]corev1.Pod{pod("old", "before", 1001, corev1.PodFailed)}, ""},
+		"alone, as nothing can be": {[]corev1.Pod{evicted}, "Evicted"},
+	} {
+		got := ""
+		if bad := podProblem(current(tc.pods, d)); bad != nil {
+			got = bad.Reason
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// The order of the pods does not change the message.
+func TestPodProblem_stable(t *testing.T) {
+	a, b := waitsFor("web-1", "ImagePullBackOff"), waitsFor("web-2", "CreateContainerError")
+	one, other := podProblem([]corev1.Pod{a, b}), podProblem([]corev1.Pod{b, a})
+	if one.Reason != "ImagePullBackOff" || *one != *other {
+		t.Errorf("%+v and %+v", one, other)
+	}
+}
+
+func TestStarting(t *testing.T) {
+	if starting([]corev1.Pod{wasReady("web-1")}) {
+		t.Error("a pod that was ready counts as starting")
+	}
+	if !starting([]corev1.Pod{podWith("web-1", func(*corev1.Pod) {})}) || !starting(nil) {
+		t.Error("new pods, or none, don't count as starting")
 	}
 }

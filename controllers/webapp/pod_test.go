@@ -2,6 +2,7 @@ package webapp
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,12 +12,85 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/yaml"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/podsecurity"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
+
+// TestProfiles checks that the pods under a profile have no violation of it.
+func TestProfiles(t *testing.T) {
+	for _, name := range []string{"minimal", "everything", "restricted"} {
+		c := readCase(t, "testdata/"+name+".yaml")
+		c.App.Spec.PodSecurityContext, c.App.Spec.SecurityContext = nil, nil
+		for _, profile := range []appsv1.SecurityProfile{appsv1.ProfileBaseline, appsv1.ProfileRestricted} {
+			c.App.Spec.SecurityProfile = profile
+			pod := apply.Convert[corev1.PodSpec](podTemplate(&c.App, c.inputs()).Spec)
+			if got, err := podsecurity.Violations(pod, profile); err != nil || len(got) > 0 {
+				t.Errorf("%s under %s: %v, %v", name, profile, got, err)
+			}
+		}
+	}
+}
+
+func TestPullPolicy(t *testing.T) {
+	for image, want := range map[string]corev1.PullPolicy{
+		"nginx": corev1.PullAlways, "nginx:latest": corev1.PullAlways, "registry:5000/nginx": corev1.PullAlways,
+		"nginx:1.25": corev1.PullIfNotPresent, "registry:5000/nginx:1.25": corev1.PullIfNotPresent, "Not A Name": corev1.PullIfNotPresent,
+		"nginx:latest@sha256:" + strings.Repeat("0", 64): corev1.PullIfNotPresent,
+	} {
+		if got := pullPolicy(image); got != want {
+			t.Errorf("%s: %s, want %s", image, got, want)
+		}
+	}
+}
+
+// template refers to ConfigMaps and Secrets in every way that a pod template can.
+func template() corev1.PodTemplateSpec {
+	named := func(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"secret": "label", "configMap": "label"}},
+		Spec: corev1.PodSpec{
+			ImagePullSecrets: []corev1.LocalObjectReference{named("pull")},
+			InitContainers:   []corev1.Container{{Name: "init", EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: named("s1")}}}}},
+			Containers: []corev1.Container{{
+				Name: "app",
+				EnvFrom: []corev1.EnvFromSource{
+					{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: named("c1")}},
+				},
+				Env: []corev1.EnvVar{
+					{Name: "A", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: named("c2"), Key: "k"}}},
+					{Name: "B", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: named("s2"), Key: "k"}}},
+				},
+			}},
+			Volumes: []corev1.Volume{
+				{Name: "a", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("c3")}}},
+				{Name: "b", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s3"}}},
+				{Name: "c", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+					{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: named("c4")}},
+					{Secret: &corev1.SecretProjection{LocalObjectReference: named("s4")}},
+				}}}},
+			},
+		},
+	}
+}
+
+func TestWithVersions(t *testing.T) {
+	ac := apply.Convert[corev1ac.PodTemplateSpecApplyConfiguration](template())
+	if withVersions(ac, nil) != ac {
+		t.Error("a template without moved references is another one")
+	}
+	got := apply.Convert[corev1.PodTemplateSpec](withVersions(ac, map[string]string{"ConfigMap/c2": "c2-0123456789", "Secret/s3": "s3-0123456789", "Secret/c1": "never"}))
+	want := template()
+	want.Spec.Containers[0].Env[0].ValueFrom.ConfigMapKeyRef.Name = "c2-0123456789"
+	want.Spec.Volumes[1].Secret.SecretName = "s3-0123456789"
+	if diff := cmp.Diff(&want, got); diff != "" {
+		t.Errorf("moved template (-want +got):\n%s", diff)
+	}
+}
 
 // rolling is a WebApp with automatic rollback of image, after good became ready.
 func rolling(image string, good *revision) fixture {
@@ -138,29 +212,6 @@ func TestLastGood(t *testing.T) {
 	}
 	if got := lastGood(nil); got != nil {
 		t.Errorf("%+v out of nothing", got)
-	}
-}
-
-func TestReadyRevision(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*k8sappsv1.Deployment)
-		want   bool
-	}{
-		"complete":       {func(*k8sappsv1.Deployment) {}, true},
-		"behind":         {func(d *k8sappsv1.Deployment) { d.Generation++ }, false},
-		"old pods":       {func(d *k8sappsv1.Deployment) { d.Status.Replicas++ }, false},
-		"not updated":    {func(d *k8sappsv1.Deployment) { d.Status.UpdatedReplicas-- }, false},
-		"not available":  {func(d *k8sappsv1.Deployment) { d.Status.AvailableReplicas-- }, false},
-		"none is wanted": {func(d *k8sappsv1.Deployment) { d.Spec.Replicas, d.Status.Replicas = new(int32), 0 }, false},
-	} {
-		d := newFixture(nil).seen.deployment
-		c.change(d)
-		if got := readyRevision(d); (got != "") != c.want {
-			t.Errorf("%s: %q", name, got)
-		}
-	}
-	if got := current([]corev1.Pod{{}}, newFixture(nil).seen.deployment); len(got) != 0 {
-		t.Errorf("pods of another template count: %v", got)
 	}
 }
 
