@@ -3,7 +3,6 @@ package webapp
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -13,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,6 +31,9 @@ import (
 
 // inputs are the observed objects that determine the children of a WebApp.
 type inputs struct {
+	// deployment is nil if there is none, or if another owner has it.
+	deployment *k8sappsv1.Deployment
+	revisions  []k8sappsv1.ControllerRevision
 	// namespaceLabels are the labels of the WebApp's namespace.
 	namespaceLabels map[string]string
 	// config has one entry for each of spec.configRefs, in their order.
@@ -46,8 +47,8 @@ type inputs struct {
 	// ready is the revision of the Deployment if its rollout is complete. live are the annotations of its pod template.
 	ready string
 	live  map[string]string
-	// missing are the optional APIs that the cluster lacks, by child kind.
-	missing map[string]bool
+	// apis says which optional APIs the cluster lacks.
+	apis optionalapi.Served
 	// foreign is another owner's HorizontalPodAutoscaler of the Deployment; nil if there is none.
 	foreign *autoscalingv1.HorizontalPodAutoscaler
 }
@@ -75,35 +76,56 @@ func desired(app *appsv1.WebApp, in inputs) plan {
 		p.objects = append(p.objects, deployment(app, in, p))
 	}
 	p.objects = append(p.objects, service(app))
-	p.objects = append(p.objects, optionalChildren(app, p, in.missing)...)
-	if record := goodRevision(app, in, p.running); record != nil {
-		p.objects = append(p.objects, controllerRevision(app, *record))
+	for _, child := range optionalChildren(app, in, p) {
+		if child.wanted && !child.apiMissing {
+			p.objects = append(p.objects, child.desired(app))
+		}
 	}
+	p.objects = append(p.objects, recordedRevision(app, in, p.running)...)
 	return p
 }
 
-// optionalChildren returns the children that exist only if the spec asks for them and the cluster has their APIs.
-func optionalChildren(app *appsv1.WebApp, p plan, missing map[string]bool) []runtime.ApplyConfiguration {
-	var objects []runtime.ApplyConfiguration
-	if wantsPDB(app, p) {
-		objects = append(objects, disruptionBudget(app))
+// optionalChild is a child that exists only if the spec asks for it and the cluster has its API.
+type optionalChild struct {
+	wanted, apiMissing bool
+	desired            func(*appsv1.WebApp) runtime.ApplyConfiguration
+	// object has its name.
+	object client.Object
+}
+
+func optionalChildren(app *appsv1.WebApp, in inputs, p plan) []optionalChild {
+	meta := metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: selector(app)}
+	route, monitor := optionalapi.HTTPRoute, optionalapi.ServiceMonitor
+	return []optionalChild{
+		{wantsPDB(app, p), false, disruptionBudget, &policyv1.PodDisruptionBudget{ObjectMeta: meta}},
+		{app.Spec.Autoscaling != nil, false, autoscaler, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta}},
+		{app.Spec.Ingress != nil, false, ingress, &networkingv1.Ingress{ObjectMeta: meta}},
+		{wantsNetworkPolicy(app), false, networkPolicy, &networkingv1.NetworkPolicy{ObjectMeta: meta}},
+		{app.Spec.Gateway != nil, in.apis.Missing[route.Kind], httpRoute, route.Object(app)},
+		{app.Spec.Monitoring != nil, in.apis.Missing[monitor.Kind], serviceMonitor, monitor.Object(app)},
 	}
-	if app.Spec.Autoscaling != nil {
-		objects = append(objects, autoscaler(app))
+}
+
+// toPrune returns the children that may exist and are not desired.
+func toPrune(app *appsv1.WebApp, in inputs, p plan) []client.Object {
+	var out []client.Object
+	for _, child := range optionalChildren(app, in, p) {
+		if !child.wanted && !child.apiMissing {
+			out = append(out, child.object)
+		}
 	}
-	if app.Spec.Ingress != nil {
-		objects = append(objects, ingress(app))
+	keep := map[string]bool{}
+	for _, o := range p.objects {
+		if rev, ok := o.(*appsv1ac.ControllerRevisionApplyConfiguration); ok {
+			keep[*rev.Name] = true
+		}
 	}
-	if wantsNetworkPolicy(app) {
-		objects = append(objects, networkPolicy(app))
+	for i := range in.revisions {
+		if !keep[in.revisions[i].Name] {
+			out = append(out, &in.revisions[i])
+		}
 	}
-	if app.Spec.Gateway != nil && !missing[optionalapi.HTTPRoute.Kind] {
-		objects = append(objects, httpRoute(app))
-	}
-	if app.Spec.Monitoring != nil && !missing[optionalapi.ServiceMonitor.Kind] {
-		objects = append(objects, serviceMonitor(app))
-	}
-	return objects
+	return out
 }
 
 func deployment(app *appsv1.WebApp, in inputs, p plan) *appsv1ac.DeploymentApplyConfiguration {
@@ -119,7 +141,7 @@ func deployment(app *appsv1.WebApp, in inputs, p plan) *appsv1ac.DeploymentApply
 		WithRevisionHistoryLimit(historyLimit).
 		WithProgressDeadlineSeconds(int32(app.Spec.Rollout.ProgressDeadline.Seconds())).
 		WithStrategy(strategy(app)).
-		WithTemplate(withVersions(p.running.annotated(), in.versionedNames))
+		WithTemplate(p.running.annotated(in.versionedNames))
 	if p.autoscaled == nil {
 		annotations[annotationReplicas] = "spec"
 		spec.WithReplicas(replicas(app))
@@ -185,7 +207,7 @@ func scaledDeployment(scaler *autoscalingv1.HorizontalPodAutoscaler) string {
 	return target.Name
 }
 
-func autoscaler(app *appsv1.WebApp) *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration {
+func autoscaler(app *appsv1.WebApp) runtime.ApplyConfiguration {
 	a := app.Spec.Autoscaling
 	spec := autoscalingv2ac.HorizontalPodAutoscalerSpec().
 		WithScaleTargetRef(autoscalingv2ac.CrossVersionObjectReference().
@@ -233,7 +255,7 @@ func wantsPDB(app *appsv1.WebApp, p plan) bool {
 	return replicas(app) > 1
 }
 
-func disruptionBudget(app *appsv1.WebApp) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
+func disruptionBudget(app *appsv1.WebApp) runtime.ApplyConfiguration {
 	spec := policyv1ac.PodDisruptionBudgetSpec().
 		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app))).
 		// An unready pod never blocks a node drain.
@@ -257,7 +279,7 @@ func wantsNetworkPolicy(app *appsv1.WebApp) bool {
 	return n != nil && (n.Enabled == nil || *n.Enabled)
 }
 
-func networkPolicy(app *appsv1.WebApp) *networkingv1ac.NetworkPolicyApplyConfiguration {
+func networkPolicy(app *appsv1.WebApp) runtime.ApplyConfiguration {
 	rule := networkingv1ac.NetworkPolicyIngressRule()
 	for _, p := range containerPorts(app) {
 		rule.WithPorts(networkingv1ac.NetworkPolicyPort().WithProtocol("TCP").WithPort(intstr.FromString(p.name)))
@@ -285,37 +307,12 @@ func serviceMonitor(app *appsv1.WebApp) runtime.ApplyConfiguration {
 	})
 }
 
-// toPrune returns the children that may exist and are not desired.
-func toPrune(app *appsv1.WebApp, p plan, found existing) []client.Object {
-	meta := metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: selector(app)}
-	var out []client.Object
-	for _, child := range []struct {
-		wanted bool
-		object client.Object
-	}{
-		{wantsPDB(app, p), &policyv1.PodDisruptionBudget{ObjectMeta: meta}},
-		{app.Spec.Autoscaling != nil, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta}},
-		{app.Spec.Ingress != nil, &networkingv1.Ingress{ObjectMeta: meta}},
-		{wantsNetworkPolicy(app), &networkingv1.NetworkPolicy{ObjectMeta: meta}},
-		{app.Spec.Gateway != nil || found.apis.Missing[optionalapi.HTTPRoute.Kind], optionalapi.HTTPRoute.Object(app)},
-		{app.Spec.Monitoring != nil || found.apis.Missing[optionalapi.ServiceMonitor.Kind], optionalapi.ServiceMonitor.Object(app)},
-	} {
-		if !child.wanted {
-			out = append(out, child.object)
-		}
+// wanted is the desired number of pods of the Deployment.
+func wanted(d *k8sappsv1.Deployment) int32 {
+	if d.Spec.Replicas == nil {
+		return 1
 	}
-	keep := map[string]bool{}
-	for _, o := range p.objects {
-		if rev, ok := o.(*appsv1ac.ControllerRevisionApplyConfiguration); ok {
-			keep[*rev.Name] = true
-		}
-	}
-	for i := range found.revisions {
-		if !keep[found.revisions[i].Name] {
-			out = append(out, &found.revisions[i])
-		}
-	}
-	return out
+	return *d.Spec.Replicas
 }
 
 // scaledTo returns the number of pods that holdReplicasForHPA writes; nil for none. When an autoscaler takes over, it is the current
@@ -332,19 +329,6 @@ func scaledTo(app *appsv1.WebApp, p plan, d *k8sappsv1.Deployment) *int32 {
 	default:
 		return nil
 	}
-}
-
-// Server-side apply identifies ports by number and protocol. If a user changed one of these, the apply would add the desired port
-// next to the changed one and be rejected, since both have the same name. These ports are corrected first.
-
-// portTaken reports whether an apply was rejected only because two ports have the same name. Correcting ports for another reason
-// would restart pods.
-func portTaken(err error) bool {
-	var several interface{ Unwrap() []error }
-	if errors.As(err, &several) {
-		return slices.ContainsFunc(several.Unwrap(), portTaken)
-	}
-	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueDuplicate)
 }
 
 // operation is one step of a JSON patch.

@@ -38,9 +38,9 @@ type testCase struct {
 }
 
 func (c testCase) inputs() inputs {
-	in := inputs{namespaceLabels: c.NamespaceLabels, missing: map[string]bool{}}
+	in := inputs{namespaceLabels: c.NamespaceLabels, apis: optionalapi.Served{Missing: map[string]bool{}}}
 	for _, kind := range c.Missing {
-		in.missing[kind] = true
+		in.apis.Missing[kind] = true
 	}
 	for i, found := range c.Config {
 		in.config = append(in.config, refState{ref: c.App.Spec.ConfigRefs[i], found: found})
@@ -257,9 +257,9 @@ func TestScaledTo(t *testing.T) {
 }
 
 func TestToPrune(t *testing.T) {
-	kinds := func(s fixture, found existing) []string {
+	kinds := func(s fixture) []string {
 		var out []string
-		for _, o := range toPrune(s.app, desired(s.app, s.in), found) {
+		for _, o := range toPrune(s.app, s.in, desired(s.app, s.in)) {
 			kind := o.GetObjectKind().GroupVersionKind().Kind
 			if kind == "" {
 				kind = o.GetName()
@@ -271,14 +271,15 @@ func TestToPrune(t *testing.T) {
 	}
 	s := newFixture(nil)
 	record := k8sappsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-old"}}
-	got := kinds(s, existing{revisions: []k8sappsv1.ControllerRevision{record}, apis: optionalapi.Served{Missing: map[string]bool{optionalapi.HTTPRoute.Kind: true}}})
+	s.in.revisions, s.in.apis.Missing = []k8sappsv1.ControllerRevision{record}, map[string]bool{optionalapi.HTTPRoute.Kind: true}
+	got := kinds(s)
 	// Ingress, NetworkPolicy and HorizontalPodAutoscaler by their name; the HTTPRoute can't exist.
 	if diff := cmp.Diff([]string{"ServiceMonitor", "web", "web", "web", "web-old"}, got); diff != "" {
 		t.Errorf("superfluous (-want +got): %s", diff)
 	}
 	everything := readCase(t, "testdata/everything.yaml")
-	s.app = &everything.App
-	if got := kinds(s, existing{}); len(got) != 0 {
+	s.app, s.in = &everything.App, everything.inputs()
+	if got := kinds(s); len(got) != 0 {
 		t.Errorf("superfluous although all is asked for: %v", got)
 	}
 }

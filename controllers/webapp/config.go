@@ -28,6 +28,7 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/rollout"
@@ -267,7 +268,7 @@ func (c *configReader) versionedNames(ctx context.Context, app *appsv1.WebApp, d
 	}
 	moved := map[string]string{}
 	var failed error
-	rollout.Rename(toMap(d.Spec.Template), "", func(_, kind, name string) string {
+	rollout.Rename(*apply.Convert[map[string]any](d.Spec.Template), "", func(_, kind, name string) string {
 		if base, ok := rollout.BaseOf(name); ok && failed == nil {
 			_, publisher, err := c.find(ctx, kindConfigMap, client.ObjectKey{Namespace: app.Namespace, Name: name})
 			if failed = err; publisher != "" {
@@ -277,6 +278,16 @@ func (c *configReader) versionedNames(ctx context.Context, app *appsv1.WebApp, d
 		return name
 	})
 	return moved, failed
+}
+
+// refers reports whether the pods of app use ConfigMaps or Secrets.
+func refers(app *appsv1.WebApp) bool {
+	for i := range app.Spec.Env {
+		if app.Spec.Env[i].ValueFrom != nil {
+			return true
+		}
+	}
+	return len(app.Spec.EnvFrom) > 0 || len(app.Spec.Volumes) > 0
 }
 
 // Restarts for plain ConfigMaps and Secrets, with the defaults of an AppConfig.

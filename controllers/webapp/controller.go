@@ -120,31 +120,34 @@ func (r *Reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconci
 		}
 		return reconcile.Result{}, err
 	}
-	in, found, err := r.resolve(ctx, app)
+	in, err := r.resolve(ctx, app)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	p := desired(app, in)
-	applyErr := r.apply(ctx, app, p, found)
+	applyErr := r.apply(ctx, app, in, p)
 	switch {
 	case errors.Is(applyErr, errPortsTaken):
 		return reconcile.Result{}, nil // the watch of the Service triggers the next reconcile
 	case apply.Transient(applyErr):
 		return reconcile.Result{}, applyErr
 	}
-	seen, err := r.observe(ctx, app, in.missing)
+	seen, err := r.observePods(ctx, app)
+	if err == nil {
+		seen.publication, err = r.observePublication(ctx, app, in.apis.Missing)
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	seen.applyErr = applyErr
 	setStatus(app, in, p, seen)
 	// Watched objects need no requeue.
-	return reconcile.Result{RequeueAfter: cmp.Or(found.apis.Retry, r.config.resync(app))}, applyErr
+	return reconcile.Result{RequeueAfter: cmp.Or(in.apis.Retry, r.config.resync(app))}, applyErr
 }
 
 // apply writes the desired children and deletes the others. A rejected child does not keep others from being written or deleted.
-func (r *Reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, found existing) error {
-	if err := r.holdReplicasForHPA(ctx, app, p, found.deployment); err != nil {
+func (r *Reconciler) apply(ctx context.Context, app *appsv1.WebApp, in inputs, p plan) error {
+	if err := r.holdReplicasForHPA(ctx, app, p, in.deployment); err != nil {
 		return err
 	}
 	applyErr := r.Applier.Apply(ctx, app, p.objects...)
@@ -156,7 +159,7 @@ func (r *Reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, foun
 			return cmp.Or(err, errPortsTaken)
 		}
 	}
-	return cmp.Or(applyErr, r.Applier.Prune(ctx, app, toPrune(app, p, found)...))
+	return cmp.Or(applyErr, r.Applier.Prune(ctx, app, toPrune(app, in, p)...))
 }
 
 // holdReplicasForHPA writes only the number of pods, as another field owner, if the Deployment is not applied or is applied without
@@ -173,6 +176,19 @@ func (r *Reconciler) holdReplicasForHPA(ctx context.Context, app *appsv1.WebApp,
 		return fmt.Errorf("set the replicas of Deployment %q: %w", d.Name, err)
 	}
 	return nil
+}
+
+// Server-side apply identifies ports by number and protocol. If a user changed one of these, the apply would add the desired port
+// next to the changed one and be rejected, since both have the same name. These ports are corrected first.
+
+// portTaken reports whether an apply was rejected only because two ports have the same name. Correcting ports for another reason
+// would restart pods.
+func portTaken(err error) bool {
+	var several interface{ Unwrap() []error }
+	if errors.As(err, &several) {
+		return slices.ContainsFunc(several.Unwrap(), portTaken)
+	}
+	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueDuplicate)
 }
 
 // renumberPorts corrects the ports of the children, and reports whether any was wrong.
@@ -194,7 +210,7 @@ func (r *Reconciler) renumberPorts(ctx context.Context, app *appsv1.WebApp, p pl
 			return false, fmt.Errorf("get %T: %w", live, err)
 		}
 		patch := portsPatch(app, live)
-		if patch == nil || !owned(app, live) {
+		if patch == nil || !metav1.IsControlledBy(live, app) {
 			continue
 		}
 		if err := r.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(controllerName)); err != nil {
@@ -208,52 +224,40 @@ func (r *Reconciler) renumberPorts(ctx context.Context, app *appsv1.WebApp, p pl
 // errPortsTaken ends a reconcile that just renumbered ports. The watch triggers the next one.
 var errPortsTaken = errors.New("ports were renumbered")
 
-// existing are the children that were found before they are written.
-type existing struct {
-	// deployment is nil if there is none, or if another owner has it.
-	deployment *k8sappsv1.Deployment
-	revisions  []k8sappsv1.ControllerRevision
-	apis       optionalapi.Served
-}
-
 // resolve reads everything that determines the desired children, once.
-func (r *Reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, existing, error) {
-	var in inputs
-	var found existing
-	var err error
+func (r *Reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (in inputs, err error) {
 	if in.namespaceLabels, err = r.namespaceLabels(ctx, app.Namespace); err != nil {
-		return in, found, err
+		return in, err
 	}
-	if found.deployment, err = r.deployment(ctx, app); err != nil {
-		return in, found, err
+	if in.deployment, err = r.deployment(ctx, app); err != nil {
+		return in, err
 	}
-	d := found.deployment
+	d := in.deployment
 	if d != nil {
 		in.ready, in.live = readyRevision(d), d.Spec.Template.Annotations
 	}
-	if found.revisions, err = r.revisions(ctx, app); err != nil {
-		return in, found, err
+	if in.revisions, err = r.revisions(ctx, app); err != nil {
+		return in, err
 	}
 	if app.Spec.Rollout.AutoRollback {
-		in.good = lastGood(found.revisions)
+		in.good = lastGood(in.revisions)
 	}
-	if found.apis, err = r.apis.Find(ctx, optionalKinds(app)); err != nil {
-		return in, found, err
+	if in.apis, err = r.apis.Find(ctx, optionalKinds(app)); err != nil {
+		return in, err
 	}
-	in.missing = found.apis.Missing
-	if in.versionedNames, err = r.config.versionedNames(ctx, app, found.deployment); err != nil {
-		return in, found, err
+	if in.versionedNames, err = r.config.versionedNames(ctx, app, in.deployment); err != nil {
+		return in, err
 	}
 	if in.config, err = r.config.read(ctx, app); err != nil {
-		return in, found, err
+		return in, err
 	}
 	if in.foreign, err = r.foreignAutoscaler(ctx, app); err != nil {
-		return in, found, err
+		return in, err
 	}
 	if in.createdWith = createdWith(in.config); d != nil {
 		in.createdWith = d.Annotations[rollout.CreatedWithAnnotation]
 	}
-	return in, found, nil
+	return in, nil
 }
 
 // deployment returns app's Deployment; nil if there is none, or if another owner has it.
@@ -264,7 +268,7 @@ func (r *Reconciler) deployment(ctx context.Context, app *appsv1.WebApp) (*k8sap
 	} else if err != nil {
 		return nil, fmt.Errorf("get Deployment: %w", err)
 	}
-	if !owned(app, d) {
+	if !metav1.IsControlledBy(d, app) {
 		return nil, nil
 	}
 	return d, nil
@@ -286,14 +290,12 @@ func (r *Reconciler) revisions(ctx context.Context, app *appsv1.WebApp) ([]k8sap
 	}
 	var mine []k8sappsv1.ControllerRevision
 	for i := range list.Items {
-		if owned(app, &list.Items[i]) {
+		if metav1.IsControlledBy(&list.Items[i], app) {
 			mine = append(mine, list.Items[i])
 		}
 	}
 	return mine, nil
 }
-
-func owned(app *appsv1.WebApp, child metav1.Object) bool { return metav1.IsControlledBy(child, app) }
 
 // foreignAutoscaler returns another owner's HorizontalPodAutoscaler that scales app's Deployment, the first by name. KEDA creates
 // one for each ScaledObject. An autoscaler of the WebApp itself writes spec.replicas, and is not included.
@@ -307,15 +309,6 @@ func (r *Reconciler) foreignAutoscaler(ctx context.Context, app *appsv1.WebApp) 
 	}
 	first := slices.MinFunc(list.Items, func(a, b autoscalingv1.HorizontalPodAutoscaler) int { return cmp.Compare(a.Name, b.Name) })
 	return &first, nil
-}
-
-func (r *Reconciler) observe(ctx context.Context, app *appsv1.WebApp, missing map[string]bool) (observed, error) {
-	seen, err := r.observePods(ctx, app)
-	if err != nil {
-		return seen, err
-	}
-	seen.publication, err = r.observePublication(ctx, app, missing)
-	return seen, err
 }
 
 // observePods reads the Deployment and its pods from the cache.

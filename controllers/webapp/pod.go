@@ -283,20 +283,10 @@ func ownRevision(app *appsv1.WebApp, in inputs) revision {
 	return revisionOf(app, podTemplate(app, in))
 }
 
-// annotated is the pod template with its hash as an annotation, which identifies the pods of each revision.
-func (r revision) annotated() *corev1ac.PodTemplateSpecApplyConfiguration {
-	t := apply.Convert[corev1ac.PodTemplateSpecApplyConfiguration](r.template)
+// annotated is the pod template with the names of versions, and its hash as an annotation, which identifies the pods of each revision.
+func (r revision) annotated(versionedNames map[string]string) *corev1ac.PodTemplateSpecApplyConfiguration {
+	t := apply.Convert[corev1ac.PodTemplateSpecApplyConfiguration](withVersions(r.template, versionedNames))
 	return t.WithAnnotations(map[string]string{annotationRevision: r.hash})
-}
-
-// refers reports whether the pods of app use ConfigMaps or Secrets.
-func refers(app *appsv1.WebApp) bool {
-	for i := range app.Spec.Env {
-		if app.Spec.Env[i].ValueFrom != nil {
-			return true
-		}
-	}
-	return len(app.Spec.EnvFrom) > 0 || len(app.Spec.Volumes) > 0
 }
 
 // withVersions replaces the names in a pod template by the versions that the Deployment uses.
@@ -304,7 +294,7 @@ func withVersions(t *corev1ac.PodTemplateSpecApplyConfiguration, moved map[strin
 	if len(moved) == 0 {
 		return t
 	}
-	doc := toMap(t)
+	doc := *apply.Convert[map[string]any](t)
 	rollout.Rename(doc, "", func(_, kind, name string) string {
 		if to, ok := moved[kind+"/"+name]; ok {
 			return to
@@ -314,9 +304,6 @@ func withVersions(t *corev1ac.PodTemplateSpecApplyConfiguration, moved map[strin
 	return apply.Convert[corev1ac.PodTemplateSpecApplyConfiguration](doc)
 }
 
-// toMap is the JSON form of v.
-func toMap(v any) map[string]any { return *apply.Convert[map[string]any](v) }
-
 // rolledBack reports whether the last good pod template runs instead of own: status records that own's rollout failed, and neither
 // the spec nor its configuration has changed since.
 func rolledBack(app *appsv1.WebApp, own revision, good *revision) bool {
@@ -324,31 +311,25 @@ func rolledBack(app *appsv1.WebApp, own revision, good *revision) bool {
 		app.Status.FailedRevision == own.hash
 }
 
-// goodRevision is the pod template to keep for a rollback: the running one once it is ready, until then the previous one.
-func goodRevision(app *appsv1.WebApp, in inputs, running revision) *revision {
-	switch {
-	case !app.Spec.Rollout.AutoRollback:
-		return nil
-	case in.ready == running.hash:
-		return &running
-	default:
-		return in.good
+// recordedRevision is the pod template to keep for a rollback, none without autoRollback: the running one once it is ready, until then the
+// previous one. The name contains the hash of the template, so it never changes.
+func recordedRevision(app *appsv1.WebApp, in inputs, running revision) []runtime.ApplyConfiguration {
+	r := in.good
+	if in.ready == running.hash {
+		r = &running
 	}
-}
-
-func revisionName(app *appsv1.WebApp, hash string) string { return app.Name + "-" + hash }
-
-// controllerRevision records a good pod template. Its name contains the hash of the template, so it never changes.
-func controllerRevision(app *appsv1.WebApp, r revision) *appsv1ac.ControllerRevisionApplyConfiguration {
+	if r == nil || !app.Spec.Rollout.AutoRollback {
+		return nil
+	}
 	raw, err := json.Marshal(revisionRecord{Image: r.image, Template: r.template})
 	if err != nil {
 		panic(fmt.Sprintf("revision %s of WebApp %s/%s has no JSON form: %v", r.hash, app.Namespace, app.Name, err))
 	}
-	return appsv1ac.ControllerRevision(revisionName(app, r.hash), app.Namespace).
+	return []runtime.ApplyConfiguration{appsv1ac.ControllerRevision(app.Name+"-"+r.hash, app.Namespace).
 		WithLabels(labels(app)).
 		WithAnnotations(map[string]string{annotationRevision: r.hash}).
 		WithRevision(1).
-		WithData(runtime.RawExtension{Raw: raw})
+		WithData(runtime.RawExtension{Raw: raw})}
 }
 
 // lastGood is the newest recorded revision that can be read; nil if there is none.

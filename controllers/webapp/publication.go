@@ -58,7 +58,7 @@ func targetPort(app *appsv1.WebApp, p appsv1.WebAppPort) string {
 	return ports[slices.IndexFunc(ports, func(q namedPort) bool { return q.number == number })].name
 }
 
-func ingress(app *appsv1.WebApp) *networkingv1ac.IngressApplyConfiguration {
+func ingress(app *appsv1.WebApp) runtime.ApplyConfiguration {
 	in := app.Spec.Ingress
 	annotations := map[string]string{}
 	maps.Copy(annotations, in.Annotations)
@@ -212,7 +212,7 @@ func (r *Reconciler) observePublication(ctx context.Context, app *appsv1.WebApp,
 // serviceExists reports whether the Service exists and belongs to app. A Service that was just written counts although the cache
 // does not show it yet. A status without it would cost another write.
 func serviceExists(app *appsv1.WebApp, service *corev1.Service, found, current bool) bool {
-	return !current || found && owned(app, service)
+	return !current || found && metav1.IsControlledBy(service, app)
 }
 
 func (r *Reconciler) observeIngress(ctx context.Context, app *appsv1.WebApp, missing map[string]bool, p *publication) error {
@@ -221,7 +221,7 @@ func (r *Reconciler) observeIngress(ctx context.Context, app *appsv1.WebApp, mis
 	if err != nil {
 		return fmt.Errorf("get Ingress: %w", err)
 	}
-	if found && owned(app, ingress) {
+	if found && metav1.IsControlledBy(ingress, app) {
 		p.ingress = ingress
 	}
 	want := app.Spec.Ingress
@@ -273,7 +273,7 @@ func (r *Reconciler) observeRoute(ctx context.Context, app *appsv1.WebApp, missi
 	if err != nil {
 		return fmt.Errorf("get HTTPRoute: %w", err)
 	}
-	if found && current && owned(app, u) {
+	if found && current && metav1.IsControlledBy(u, app) {
 		p.route = &route{}
 		if err := decode(u, p.route); err != nil {
 			return err
@@ -345,7 +345,7 @@ func published(app *appsv1.WebApp, in inputs, seen observed) conditionState {
 func ingressPublished(app *appsv1.WebApp, in inputs, seen observed) conditionState {
 	want, is := app.Spec.Ingress, seen.publication
 	switch {
-	case want.CertIssuer != nil && in.missing[optionalapi.Certificate.Kind]:
+	case want.CertIssuer != nil && in.apis.Missing[optionalapi.Certificate.Kind]:
 		return no(appsv1.ReasonAPIMissing, "spec.ingress.certIssuer: the cluster has no cert-manager (cert-manager.io/v1): install it, or set tlsSecretName")
 	case is.ingress == nil && seen.applyErr != nil:
 		return unknown(fettlev1.ReasonReconciling, "the Ingress does not exist")
@@ -406,7 +406,7 @@ func addressOf(i *networkingv1.Ingress) string {
 
 func routePublished(app *appsv1.WebApp, in inputs, seen observed) conditionState {
 	switch {
-	case in.missing[optionalapi.HTTPRoute.Kind]:
+	case in.apis.Missing[optionalapi.HTTPRoute.Kind]:
 		return no(appsv1.ReasonAPIMissing, "spec.gateway: the cluster has no HTTPRoute API (gateway.networking.k8s.io/v1): install the Gateway API, or use spec.ingress")
 	case seen.publication.route == nil && seen.applyErr != nil:
 		return unknown(fettlev1.ReasonReconciling, "the HTTPRoute does not exist")

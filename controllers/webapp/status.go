@@ -245,7 +245,7 @@ func deadlineExceededState(app *appsv1.WebApp, bad *podproblem.Problem) conditio
 
 func monitored(in inputs, seen observed) conditionState {
 	switch {
-	case in.missing[optionalapi.ServiceMonitor.Kind]:
+	case in.apis.Missing[optionalapi.ServiceMonitor.Kind]:
 		return no(appsv1.ReasonAPIMissing, "spec.monitoring: the cluster has no ServiceMonitor API (monitoring.coreos.com/v1): install the Prometheus Operator, or remove the field")
 	case seen.applyErr != nil:
 		return unknown(fettlev1.ReasonReconciling, "unknown until all child objects are applied")
@@ -306,14 +306,6 @@ func readyNote(app *appsv1.WebApp) string {
 
 func created(app, before *appsv1.WebApp) bool {
 	return before.Status.LastGoodImage == "" && app.Status.LastGoodImage != ""
-}
-
-// wanted is the desired number of pods of the Deployment.
-func wanted(d *k8sappsv1.Deployment) int32 {
-	if d.Spec.Replicas == nil {
-		return 1
-	}
-	return *d.Spec.Replicas
 }
 
 // complete reports whether the Deployment controller has observed the spec, and all pods run the current pod template and are

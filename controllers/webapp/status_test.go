@@ -38,7 +38,7 @@ func newFixture(change func(*fixture)) fixture {
 			Rollout: appsv1.WebAppRollout{ProgressDeadline: metav1.Duration{Duration: 10 * time.Minute}},
 		},
 	}
-	s := fixture{app: app, in: inputs{missing: map[string]bool{}}}
+	s := fixture{app: app, in: inputs{apis: optionalapi.Served{Missing: map[string]bool{}}}}
 	d := &k8sappsv1.Deployment{}
 	d.Generation, d.Status.ObservedGeneration = 5, 5
 	d.Spec.Replicas = new(int32(3))
@@ -152,14 +152,14 @@ var scenes = []struct {
 	{"not allowed", func(s *fixture) { s.seen.applyErr = apierrors.NewForbidden(services, "web", errors.New("policy")) }, "False Forbidden", appsv1.PhaseDegraded, "policy"},
 	{"not written", func(s *fixture) { s.seen.applyErr = errors.New("etcd is full") }, "False WriteFailed", appsv1.PhaseDegraded, "etcd is full"},
 	{"no Gateway API", func(s *fixture) {
-		s.app.Spec.Gateway, s.in.missing = &appsv1.WebAppGateway{}, map[string]bool{optionalapi.HTTPRoute.Kind: true}
+		s.app.Spec.Gateway, s.in.apis.Missing = &appsv1.WebAppGateway{}, map[string]bool{optionalapi.HTTPRoute.Kind: true}
 	}, "False APIMissing", appsv1.PhaseDegraded, "install the Gateway API"},
 	{"no cert-manager", func(s *fixture) {
 		s.app.Spec.Ingress = &appsv1.WebAppIngress{Host: "a", CertIssuer: &appsv1.CertIssuer{Name: "a"}}
-		s.in.missing = map[string]bool{optionalapi.Certificate.Kind: true}
+		s.in.apis.Missing = map[string]bool{optionalapi.Certificate.Kind: true}
 	}, "False APIMissing", appsv1.PhaseDegraded, "install it, or set tlsSecretName"},
 	{"no Prometheus Operator", func(s *fixture) {
-		s.app.Spec.Monitoring, s.in.missing = &appsv1.WebAppMonitoring{}, map[string]bool{optionalapi.ServiceMonitor.Kind: true}
+		s.app.Spec.Monitoring, s.in.apis.Missing = &appsv1.WebAppMonitoring{}, map[string]bool{optionalapi.ServiceMonitor.Kind: true}
 	}, "False APIMissing", appsv1.PhaseDegraded, "install the Prometheus Operator"},
 }
 
