@@ -20,6 +20,20 @@ var _ = Describe("The children of a WebApp", func() {
 	var namespace string
 	BeforeEach(func(ctx context.Context) { namespace = newNamespace(ctx) })
 
+	It("are deleted when the spec no longer asks for them", func(ctx context.Context) {
+		app := newApp(namespace, "web", everything)
+		createReady(ctx, app)
+		change(ctx, app, func(s *appsv1.WebAppSpec) {
+			s.Ingress, s.NetworkPolicy, s.Autoscaling, s.Replicas = nil, nil, nil, new(int32(1))
+		})
+		for _, kind := range childKinds()[2:] {
+			obj := child(app, kind)
+			Eventually(func() error { return read(ctx, obj) }).Should(Satisfy(apierrors.IsNotFound), "%T", obj)
+		}
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+		Expect(condition(ctx, app, appsv1.WebAppPublished)).To(Equal("none"))
+	})
+
 	DescribeTable("are not taken over from other owners",
 		func(ctx context.Context, foreign client.Object) {
 			obj := foreign.DeepCopyObject().(client.Object)
