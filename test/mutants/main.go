@@ -117,8 +117,11 @@ func tryAll(ctx context.Context, mutants []mutant, atOnce int, limit time.Durati
 	if err := workers.Wait(); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err()
+	case tried == 0 && len(mutants) > 0:
+		bad = append(bad, fmt.Sprintf("no mutant was tried within %s", limit))
 	}
 	fmt.Printf("%d of %d mutants tried in %s\n", tried, len(mutants), time.Since(begun).Round(time.Second))
 	if len(bad) > 0 {
