@@ -10,7 +10,9 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// parser accepts the schedule format of a CronJob: exactly five fields.
+// parser accepts the schedule format of a CronJob: exactly five fields. The library has had no release since 2020, but it is the one of
+// Kubernetes' CronJob controller, so that a window opens when a CronJob would start, also when clocks change. Only its parser and Next
+// are used. The inputs that make the parser panic, time zones and descriptors, are rejected before.
 var parser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 
 // Window is a recurring span of time.
