@@ -103,7 +103,7 @@ var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
 // try runs m's tests with its bug. They must fail then, or pass if m is no mutant.
 func (m mutant) try(ctx context.Context) (message string, ok bool) {
-	args := []string{"test", "-count=1", "-failfast", "-timeout=2m", "-vet=off", "-ldflags=-s -w", "-run", m.Run} // halves the link time
+	args := []string{"test", "-count=1", "-failfast", "-vet=off", "-ldflags=-s -w", "-run", m.Run} // halves the link time
 	if !m.baseline() {
 		dir, err := os.MkdirTemp("", "mutant-")
 		if err != nil {
@@ -114,7 +114,7 @@ func (m mutant) try(ctx context.Context) (message string, ok bool) {
 		if err != nil {
 			return err.Error(), false
 		}
-		args = append(args, "-overlay", file)
+		args = append(args, "-overlay", file, "-timeout=2m")
 	}
 	output, err := exec.CommandContext(ctx, "go", append(args, m.Package)...).CombinedOutput()
 	text := string(output)
