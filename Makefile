@@ -49,16 +49,16 @@ demo: ## Create a local cluster, install Fettle with OLM from its catalog, creat
 	@hack/demo.sh
 
 .PHONY: up
-up: ## Create or repair the local cluster (NODES=3 for three nodes)
-	@go -C hack run ./cluster up
+up: ## Create or repair the local cluster with all images of the tests (NODES=3 for three nodes)
+	@hack/cluster.sh up
 
 .PHONY: down
 down: ## Delete the local cluster and everything that it created on this machine
-	@go -C hack run ./cluster down
+	@hack/cluster.sh down
 
 .PHONY: status
 status: ## Show the status of the local cluster
-	@go -C hack run ./cluster status
+	@hack/cluster.sh status
 
 ##@ Develop
 
@@ -152,21 +152,19 @@ scorecard: ## Run the suites basic and olm of operator-sdk's scorecard on the cl
 
 .PHONY: install
 install: ## Install the CRDs
-	$(call tool,kubebuilder)/kustomize build config/crd | $(call tool,kubernetes)/kubectl apply --server-side -f -
+	@hack/deploy.sh install
 
 .PHONY: uninstall
 uninstall: ## Delete the CRDs and all objects of their kinds
-	$(call tool,kubebuilder)/kustomize build config/crd | $(call tool,kubernetes)/kubectl delete --ignore-not-found -f -
+	@hack/deploy.sh uninstall
 
 .PHONY: deploy
 deploy: ## Deploy the operator; it generates its own certificates (IMG=...)
-	$(call tool,kubebuilder)/kustomize build config/default | sed 's#\(image\|value\): ghcr.io/fettle-dev/fettle:.*#\1: $(IMG)#' | \
-	  $(call tool,kubernetes)/kubectl apply --server-side -f -
-	$(call tool,kubernetes)/kubectl -n fettle-system rollout status deployment/fettle-controller-manager --timeout=180s
+	@hack/deploy.sh deploy
 
 .PHONY: undeploy
 undeploy: ## Delete everything that deploy created, including the CRDs and all objects of their kinds
-	$(call tool,kubebuilder)/kustomize build config/default | $(call tool,kubernetes)/kubectl delete --ignore-not-found -f -
+	@hack/deploy.sh undeploy
 
 ##@ Images
 

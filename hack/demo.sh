@@ -21,8 +21,8 @@ cluster() {
     kubectl version >/dev/null || die "the cluster of KUBECONFIG=${KUBECONFIG:-~/.kube/config} is unreachable"
     return
   fi
-  step "local cluster (the first run takes up to 20 minutes on two cores)"
-  go -C hack run ./cluster up
+  step "local cluster (the first run builds Kubernetes)"
+  hack/cluster.sh up --images cluster
 }
 
 images() {
@@ -71,6 +71,7 @@ try() { printf '  %-60s # %s' "$1" "$2"; }
 run='later run'
 [ -d "${FETTLE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fettle}/tools" ] || run='first run'
 timed "cluster with OLM" cluster
+find_kubectl
 timed "images built and pushed" images
 timed "Fettle installed by OLM" hack/olm-install.sh
 timed "WebApp Ready" webapp
@@ -83,7 +84,7 @@ Done in $SECONDS s: OLM installed Fettle from its catalog, and WebApp "$app" ser
 $(printf '%s\n' "${took[@]}")
 
 Try next, after
-  export KUBECONFIG=${KUBECONFIG:-$HOME/.kube/config} PATH=$(hack/tools/bin kubernetes):\$PATH
+  export KUBECONFIG=${KUBECONFIG:-$HOME/.kube/config} PATH=${kubectl%/*}:\$PATH
 then
 $(try "kubectl get webapps -A" "all WebApps with their status")
 $(try "kubectl -n $ns scale webapp $app --replicas=5" "scale up")
@@ -92,5 +93,6 @@ $(try "kubectl -n $ns get webapp $app -o wide" "the reason of the failed rollout
 $(try "kubectl -n $ns delete deployment $app" "Fettle re-creates it")
 $(try "kubectl explain webapp.spec" "all fields of a WebApp")
 $(try "kubectl -n fettle-system get csv,subscription,pods" "the OLM installation of Fettle")
+$([ "${CLUSTER:-local}" = existing ] || try "make up" "add the images of PostgreSQL and of the tests")
 $([ "${CLUSTER:-local}" = existing ] || try "make down" "delete the cluster")
 END

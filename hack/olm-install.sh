@@ -66,6 +66,7 @@ pull_image() {
   done
 }
 
+find_kubectl
 kubectl get crd subscriptions.operators.coreos.com >/dev/null 2>&1 ||
   die "the cluster of ${KUBECONFIG:-~/.kube/config} has no OLM or is unreachable: run 'make up', or install OLM in that cluster"
 
@@ -84,7 +85,7 @@ if [ -n "$installed" ] && [ "$installed" != "$built_from" ]; then uninstall; fi
 kubectl apply --server-side --field-manager=fettle-install -f config/namespace/namespace.yaml >/dev/null
 if [ "${CLUSTER:-local}" != existing ] && [ "$installed" != "$built_from" ]; then pull_image; fi
 
-"$(tool kubebuilder kustomize)" build config/subscription |
+kubectl kustomize config/subscription |
   sed "s|image: ghcr.io/fettle-dev/fettle-catalog:.*|image: $catalog|" |
   kubectl apply --server-side --field-manager=fettle-install -f - >/dev/null
 kubectl -n $ns annotate --overwrite catalogsource fettle-catalog "$digest_annotation=$built_from" >/dev/null

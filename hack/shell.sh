@@ -23,7 +23,20 @@ die() {
 # tool FAMILY NAME: prints the path of a pinned tool and builds the tool if needed.
 tool() { echo "$(hack/tools/bin "$1")/$2"; }
 
-kubectl() { command "${kubectl:=$(tool kubernetes kubectl)}" "$@"; }
+# find_kubectl: sets the kubectl to use: the pinned one on the local cluster, the user's one on an existing cluster.
+find_kubectl() {
+  if [ "${CLUSTER:-local}" = existing ]; then
+    kubectl=$(type -P kubectl) || die "kubectl is not installed: see https://kubernetes.io/docs/tasks/tools"
+  else
+    [ -e "$KUBECONFIG" ] || die "no local cluster found: run 'make up', or set CLUSTER=existing for the cluster of your kubectl"
+    kubectl=$(tool kubernetes kubectl)
+  fi
+}
+
+kubectl() {
+  [ -n "${kubectl:-}" ] || find_kubectl
+  "$kubectl" "$@"
+}
 
 # wait_for SECONDS WHAT COMMAND...: runs the command twice a second until it succeeds, and prints progress.
 wait_for() {
