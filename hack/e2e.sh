@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Runs the end-to-end tests: creates the local cluster, builds and pushes the images, installs Fettle with OLM, runs the suite.
-# POSTGRES_VERSION sets the PostgreSQL version of most specs: a version listed by `go -C hack run ./image stand-ins --list` or 18.
+# POSTGRES_VERSION sets the PostgreSQL version of most specs: a version listed by `hack/image/stand-ins.sh list`.
 set -euo pipefail
 # shellcheck source=hack/shell.sh
 source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
 
 if [ "${CLUSTER:-local}" != existing ]; then
   step "local cluster"
-  go -C hack run ./cluster up
+  hack/cluster.sh up
   for image in operator bundle catalog voteapp; do step "$(hack/image.sh $image)"; done
   if [ -n "${POSTGRES_VERSION:-}" ]; then
-    go -C hack run ./image stand-ins --registry "${REGISTRY:-172.30.0.1:5000}" --ca "$state/pki/ca.crt" "postgres-$POSTGRES_VERSION"
+    hack/image/stand-ins.sh "postgres-$POSTGRES_VERSION"
   fi
 fi
 hack/olm-install.sh

@@ -9,7 +9,7 @@ if [ "${CLUSTER:-local}" != existing ]; then
   # This image unpacks the bundle. The default image is pinned by a digest, which a local registry cannot provide.
   arguments=(--untar-image quay.io/operator-framework/scorecard-untar:latest)
   step "image of the scorecard tests"
-  go -C hack run ./image stand-ins scorecard-test --registry "${REGISTRY:-172.30.0.1:5000}" --ca "$state/pki/ca.crt"
+  hack/image/stand-ins.sh scorecard-test
 fi
 mkdir -p dist/logs
 kubectl create namespace $ns --dry-run=client -o yaml | kubectl apply -f - >/dev/null

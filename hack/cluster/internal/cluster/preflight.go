@@ -22,6 +22,7 @@ type requirement struct {
 var requirements = []requirement{
 	{"containerd", "containerd"},
 	{"runc", "runc"},
+	{"docker-registry", "docker-registry"},
 	{"iptables", "iptables"},
 	{"conntrack", "conntrack"},
 	{"socat", "socat"},
@@ -84,18 +85,30 @@ func installPackages(ctx context.Context, log string) (string, error) {
 		return "", fmt.Errorf("apt-get failed to install %s (see %s). Run\n\n  apt-get update && %s\n\nand try again: %w",
 			strings.Join(missing, ", "), log, install, err)
 	}
-	if slices.Contains(missing, "containerd") {
-		// The cluster runs one containerd per node and does not use the service that the package starts.
-		if _, err := os.Stat("/run/systemd/system"); err == nil {
-			if err := runLogged(ctx, log, nil, "systemctl", "disable", "--now", "containerd"); err != nil {
-				return "", fmt.Errorf("stop the package's containerd service: %w", err)
-			}
-		}
+	if err := stopServices(ctx, log, missing); err != nil {
+		return "", err
 	}
 	if missing := missingPackages(); len(missing) > 0 {
 		return "", fmt.Errorf("still missing after %q: %s", install, strings.Join(missing, ", "))
 	}
 	return "installed " + strings.Join(missing, ", "), nil
+}
+
+// stopServices stops the services that the installed packages start. The cluster runs these programs itself.
+func stopServices(ctx context.Context, log string, installed []string) error {
+	for _, service := range []string{"containerd", "docker-registry"} {
+		if !slices.Contains(installed, service) {
+			continue
+		}
+		script := "! [ -e /etc/init.d/" + service + " ] || service " + service + " stop || true" // it fails for a stopped service
+		if _, err := os.Stat("/run/systemd/system"); err == nil {
+			script = "systemctl disable --now " + service
+		}
+		if err := runLogged(ctx, log, nil, "sh", "-c", script); err != nil {
+			return fmt.Errorf("stop the package's service %s: %w", service, err)
+		}
+	}
+	return nil
 }
 
 // runLogged runs a command and appends its output to a log.

@@ -9,50 +9,51 @@ import (
 	"github.com/fettle-dev/fettle/hack/cluster/internal/process"
 )
 
+// registryFile holds the template values of the registry's configuration.
+type registryFile struct {
+	Dir, Address, Cert, Key string
+}
+
 // startRegistry starts the image registry, which serves a directory over TLS.
 func (u *upRun) startRegistry(ctx context.Context, report reporter) (string, error) {
-	report("the build of hack/image")
-	program, _, err := u.buildImageTool(ctx)
+	if err := u.renderMirrors(); err != nil {
+		return "", err
+	}
+	file := u.Path("conf", "registry.yaml")
+	config, err := renderTo(file, "registry.yaml", registryFile{
+		Dir: u.Path("registry"), Address: registryAddr, Cert: u.certs.registry.Cert, Key: u.certs.registry.Key,
+	})
 	if err != nil {
 		return "", err
 	}
 	report("the registry")
-	if err := u.renderMirrors(); err != nil {
-		return "", err
-	}
-	// The binary's digest is not in Version: `up` in another checkout must not interrupt a push of this one.
-	spec := process.Spec{Name: "registry", Path: program, Args: []string{
-		"registry", "--dir", u.Path("registry"), "--addr", registryAddr,
-		"--cert", u.certs.registry.Cert, "--key", u.certs.registry.Key,
-	}}
+	spec := process.Spec{Name: "registry", Path: "docker-registry", Version: config, Args: []string{"serve", file}}
 	started, err := ensure(ctx, u.super, spec, httpProbe("https://"+registryAddr+"/v2/"), 3*time.Minute)
 	return startState(started), err
 }
 
 // clusterImages builds the images that the cluster needs and pushes them to the registry.
 func (u *upRun) clusterImages(ctx context.Context, report reporter) (string, error) {
-	return u.pushImages(ctx, report, "--cluster")
+	return u.pushImages(ctx, report, "cluster")
 }
 
-// otherImages builds and pushes all other stand-in images: web servers, databases and so on.
+// otherImages builds and pushes all other stand-in images: databases and so on.
 func (u *upRun) otherImages(ctx context.Context, report reporter) (string, error) {
 	if u.clusterImagesOnly {
 		return "skipped", nil
 	}
-	return u.pushImages(ctx, report)
+	return u.pushImages(ctx, report, "all")
 }
 
-// pushImages builds stand-in images with hack/image and pushes them. Images in the cache are not rebuilt.
-func (u *upRun) pushImages(ctx context.Context, report reporter, which ...string) (string, error) {
+// pushImages builds stand-in images and pushes them. Layers in the cache are not rebuilt.
+func (u *upRun) pushImages(ctx context.Context, report reporter, which string) (string, error) {
 	hack, err := findHackDir()
 	if err != nil {
 		return "", err
 	}
-	args := append([]string{
-		"stand-ins", "--hack", hack, "--registry", registryAddr, "--ca", u.certs.ca.CertFile(),
-		"--cache", filepath.Join(u.Cache, "images"),
-	}, which...)
-	if err := runReporting(ctx, u.super.LogFile("images"), []string{"FETTLE_CACHE=" + u.Cache}, report, u.Path("bin", "image"), args...); err != nil {
+	env := []string{"FETTLE_CACHE=" + u.Cache, "FETTLE_CLUSTER=" + u.State, "CLUSTER=local", "REGISTRY=" + registryAddr}
+	script := filepath.Join(hack, "image", "stand-ins.sh")
+	if err := runReporting(ctx, u.super.LogFile("images"), env, report, script, which); err != nil {
 		return "", fmt.Errorf("build the images: %w", err)
 	}
 	return "in the registry", nil

@@ -68,22 +68,6 @@ func (l lineReporter) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// buildImageTool builds hack/image, which serves the registry and builds the stand-in images. It returns the binary's path
-// and digest.
-func (c Config) buildImageTool(ctx context.Context) (path, digest string, err error) {
-	hack, err := findHackDir()
-	if err != nil {
-		return "", "", err
-	}
-	built := c.Path("bin", "image.new")
-	log := c.supervisor().LogFile("build-image")
-	err = runLogged(ctx, log, []string{"CGO_ENABLED=0"}, "go", "-C", hack, "build", "-trimpath", "-buildvcs=false", "-o", built, "./image")
-	if err != nil {
-		return "", "", fmt.Errorf("build hack/image: %w", err)
-	}
-	return install(built, c.Path("bin", "image"))
-}
-
 // installSelf copies this binary for the storage daemon, because `go run` deletes the original.
 func (c Config) installSelf() (path, digest string, err error) {
 	self, err := os.Executable()
