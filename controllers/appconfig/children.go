@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
@@ -183,44 +182,12 @@ func older(a, b *configv1.AppConfig) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// recordWrites records the objects that p writes.
-func (r *Reconciler) recordWrites(cfg *configv1.AppConfig, p plan) {
-	objects := make([]client.Object, 0, len(p.objects))
-	for _, o := range p.objects {
-		var obj client.Object
-		var name *string
-		switch ac := o.(type) {
-		case *corev1ac.ConfigMapApplyConfiguration:
-			obj, name = &corev1.ConfigMap{}, ac.Name
-		case *corev1ac.SecretApplyConfiguration:
-			obj, name = &corev1.Secret{}, ac.Name
-		}
-		obj.SetNamespace(cfg.Namespace)
-		obj.SetName(*name)
-		objects = append(objects, obj)
-	}
-	r.wrote.Store(client.ObjectKeyFromObject(cfg), objects)
-}
-
-// cacheCurrent reports whether the cache shows the last write for cfg.
+// cacheCurrent reports whether the cache shows the last writes for cfg, and everything that status says is published. A cache of
+// several namespaces does not say how far it has progressed. What it lacks may be deleted or not yet in the cache; the API server
+// decides.
 func (r *Reconciler) cacheCurrent(ctx context.Context, cfg *configv1.AppConfig) (bool, error) {
-	objects, ok := r.wrote.Load(client.ObjectKeyFromObject(cfg))
-	if !ok {
-		return true, nil
-	}
-	for _, obj := range objects.([]client.Object) {
-		if _, current, err := r.Applier.Get(ctx, obj.DeepCopyObject().(client.Object)); err != nil || !current {
-			return false, err
-		}
-	}
-	return r.listed(ctx, cfg)
-}
-
-// listed reports whether the cache shows everything that status says is published. A cache of several namespaces does not say how
-// far it has progressed. What it lacks may be deleted or not yet in the cache; the API server decides.
-func (r *Reconciler) listed(ctx context.Context, cfg *configv1.AppConfig) (bool, error) {
-	if cfg.Status.ConfigMapName == "" {
-		return true, nil
+	if current, err := r.Applier.CacheCurrent(ctx, cfg); err != nil || !current || cfg.Status.ConfigMapName == "" {
+		return current, err
 	}
 	key := client.ObjectKey{Namespace: cfg.Namespace, Name: cfg.Status.ConfigMapName}
 	if err := r.Client.Get(ctx, key, &corev1.ConfigMap{}, client.UnsafeDisableDeepCopy); !apierrors.IsNotFound(err) {

@@ -9,7 +9,6 @@ package appconfig
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,8 +58,6 @@ type Reconciler struct {
 	sources     *sourceReader
 	digests     *digest.Keyring
 	renderCache *renderCache
-	// wrote has the objects of the last plan, by AppConfig. Nothing is decided before the cache shows them.
-	wrote sync.Map
 	// throttle limits an AppConfig whose contents keep changing.
 	throttle throttle
 }
@@ -164,7 +161,6 @@ func (r *Reconciler) roll(ctx context.Context, cfg *configv1.AppConfig, policy r
 
 // apply writes the desired objects and deletes the others.
 func (r *Reconciler) apply(ctx context.Context, cfg *configv1.AppConfig, p plan, found existing) error {
-	r.recordWrites(cfg, p)
 	if err := r.Applier.Apply(ctx, cfg, p.objects...); err != nil {
 		return err
 	}
@@ -197,7 +193,6 @@ func (r *Reconciler) onDeleted(ctx context.Context, key types.NamespacedName) (d
 		return false, fmt.Errorf("take the notes of AppConfig %q from workloads: %w", key.Name, err)
 	}
 	if done {
-		r.wrote.Delete(key)
 		r.throttle.forget(key)
 	}
 	return done, nil

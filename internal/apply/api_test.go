@@ -64,7 +64,7 @@ func (f *fixture) settle(desired ...runtime.ApplyConfiguration) {
 	for _, config := range desired {
 		d := f.render(config)
 		f.eventually("the cache shows "+d.gvk.Kind, func() bool {
-			_, current, err := f.cached(f.t.Context(), d.gvk, d.id())
+			_, current, err := f.cached(f.t.Context(), d.id())
 			return err == nil && current
 		})
 	}

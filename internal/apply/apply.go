@@ -35,7 +35,8 @@ type Applier struct {
 	live         client.Reader
 	scheme       *runtime.Scheme
 	fieldOwner   string
-	expectations *expectations
+	expectations *Expectations
+	mutations    mutations
 
 	mu    sync.Mutex
 	types map[schema.GroupVersionKind]objectType
@@ -56,7 +57,8 @@ func New(mgr manager.Manager, fieldOwner string) (*Applier, error) {
 		live:         mgr.GetAPIReader(),
 		scheme:       mgr.GetScheme(),
 		fieldOwner:   fieldOwner,
-		expectations: newExpectations(clock.RealClock{}),
+		expectations: NewExpectations(clock.RealClock{}),
+		mutations:    newMutations(),
 		types:        map[schema.GroupVersionKind]objectType{},
 	}, nil
 }
@@ -96,7 +98,7 @@ func (a *Applier) applyOne(ctx context.Context, o ownerRef, d *desiredObject) er
 	if err != nil {
 		return err
 	}
-	live, current, err := a.cached(ctx, d.gvk, d.id())
+	live, current, err := a.cached(ctx, d.id())
 	switch {
 	case err != nil:
 		return fmt.Errorf("apply %s %q: %w", d.gvk.Kind, d.name.Name, err)
@@ -110,7 +112,7 @@ func (a *Applier) applyOne(ctx context.Context, o ownerRef, d *desiredObject) er
 		return o.conflict(d.gvk, live)
 	}
 	paths, err := compare(d, live, t)
-	if err != nil || len(paths) == 0 || a.expectations.alwaysMutated(d.id(), d.hash, paths) {
+	if err != nil || len(paths) == 0 || a.mutations.always(d.id(), d.hash, paths) {
 		return err
 	}
 	log.FromContext(ctx).V(1).Info("applying", "kind", d.gvk.Kind, "name", d.name.Name, "differs", paths)
@@ -163,7 +165,7 @@ func (a *Applier) create(ctx context.Context, o ownerRef, d *desiredObject, t ob
 		return err // deleted again: retry
 	case hasLabels(live, d.labels()):
 		// It is ours, and the cache will show it.
-		a.expectations.wrote(o.name, d.id(), live.UID, live.ResourceVersion)
+		a.expectations.Wrote(o.name, d.id(), live.UID, live.ResourceVersion)
 		return nil
 	case live.DeletionTimestamp != nil:
 		return err // ours, but the cache will not show its deletion: retry
@@ -221,8 +223,8 @@ func (a *Applier) write(
 		return &WriteError{Verb: "apply", GVK: d.gvk, Namespace: d.name.Namespace, Name: d.name.Name, Err: err}
 	}
 	if u.GetResourceVersion() != pre.cachedVersion {
-		a.expectations.wrote(o.name, d.id(), u.GetUID(), u.GetResourceVersion())
+		a.expectations.Wrote(o.name, d.id(), u.GetUID(), u.GetResourceVersion())
 	}
-	a.expectations.recordMutation(o.name, d.id(), d.hash, differences(d.content, value.NewValueInterface(u.Object), t))
+	a.mutations.record(d.id(), d.hash, differences(d.content, value.NewValueInterface(u.Object), t))
 	return nil
 }

@@ -11,13 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // cached returns the cached copy of an object, nil if there is none, and whether the cache shows the last write to it. The copy is shared:
 // it must not be modified.
-func (a *Applier) cached(ctx context.Context, gvk schema.GroupVersionKind, id objectID) (client.Object, bool, error) {
-	obj, err := a.newObject(gvk)
+func (a *Applier) cached(ctx context.Context, id ObjectID) (client.Object, bool, error) {
+	obj, err := a.newObject(id.GroupVersionKind)
 	if err != nil {
 		return nil, false, err
 	}
@@ -28,7 +27,7 @@ func (a *Applier) cached(ctx context.Context, gvk schema.GroupVersionKind, id ob
 			return nil, false, err
 		}
 	}
-	err = a.cache.Get(ctx, id.name, obj, client.UnsafeDisableDeepCopy)
+	err = a.cache.Get(ctx, id.NamespacedName, obj, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		return nil, a.expectations.current(id, s), nil
 	}
@@ -43,11 +42,11 @@ func (a *Applier) cached(ctx context.Context, gvk schema.GroupVersionKind, id ob
 // the object does not exist, whoever owns it. current is false while the cache does not show the last write to it. The controller then
 // returns without an error, because the watch will wake it.
 func (a *Applier) Get(ctx context.Context, obj client.Object) (found, current bool, err error) {
-	gvk, err := apiutil.GVKForObject(obj, a.scheme)
+	id, err := a.idOf(obj)
 	if err != nil {
 		return false, false, err
 	}
-	live, current, err := a.cached(ctx, gvk, objectID{kind: gvk.GroupKind(), name: client.ObjectKeyFromObject(obj)})
+	live, current, err := a.cached(ctx, id)
 	if err != nil || live == nil {
 		return false, current, err
 	}
@@ -56,6 +55,17 @@ func (a *Applier) Get(ctx context.Context, obj client.Object) (found, current bo
 		return false, current, client.IgnoreNotFound(err)
 	}
 	return true, current, nil
+}
+
+// CacheCurrent reports whether the cache shows every object that Apply, Create or PatchStatus wrote for owner. A controller that lists its
+// children returns without an error while it does not, because the watch will wake it.
+func (a *Applier) CacheCurrent(ctx context.Context, owner client.Object) (bool, error) {
+	for _, id := range a.expectations.Recent(client.ObjectKeyFromObject(owner)) {
+		if _, current, err := a.cached(ctx, id); err != nil || !current {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // newObject returns an empty object of the kind, in the form in which controllers watch it.

@@ -7,9 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/fettle-dev/fettle/internal/requeue"
 )
@@ -22,50 +20,48 @@ func (a *Applier) Create(ctx context.Context, owner, obj client.Object) error {
 	if err != nil {
 		return err
 	}
-	gvk, err := apiutil.GVKForObject(obj, a.scheme)
+	id, err := a.idOf(obj)
 	if err != nil {
 		return fmt.Errorf("create %q: %w", obj.GetName(), err)
 	}
-	id := objectID{kind: gvk.GroupKind(), name: client.ObjectKeyFromObject(obj)}
-	if err := o.check(gvk, id.name); err != nil {
+	if err := o.check(id.GroupVersionKind, id.NamespacedName); err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
-	live, current, err := a.cached(ctx, gvk, id)
+	live, current, err := a.cached(ctx, id)
 	switch {
 	case err != nil:
-		return fmt.Errorf("create %s %q: %w", gvk.Kind, id.name.Name, err)
+		return fmt.Errorf("create %s %q: %w", id.Kind, id.Name, err)
 	case !current, live != nil && o.isFormerOwners(live):
 		return nil
 	case live != nil && !o.controls(live):
-		return o.conflict(gvk, live)
+		return o.conflict(id.GroupVersionKind, live)
 	case live != nil:
 		return nil
 	}
 	if !o.adopt(obj) {
-		return fmt.Errorf("create %s %q: already has another controller", gvk.Kind, id.name.Name)
+		return fmt.Errorf("create %s %q: already has another controller", id.Kind, id.Name)
 	}
-	return a.createOnce(ctx, o, gvk, obj)
+	return a.createOnce(ctx, o, id, obj)
 }
 
 // createOnce creates obj, which the cache does not hold.
-func (a *Applier) createOnce(ctx context.Context, o ownerRef, gvk schema.GroupVersionKind, obj client.Object) error {
-	id := objectID{kind: gvk.GroupKind(), name: client.ObjectKeyFromObject(obj)}
+func (a *Applier) createOnce(ctx context.Context, o ownerRef, id ObjectID, obj client.Object) error {
 	err := a.client.Create(ctx, obj, client.FieldOwner(a.fieldOwner))
 	if err == nil {
-		a.expectations.wrote(o.name, id, obj.GetUID(), obj.GetResourceVersion())
+		a.expectations.Wrote(o.name, id, obj.GetUID(), obj.GetResourceVersion())
 		return nil
 	}
 	if apierrors.IsAlreadyExists(err) {
-		live, readErr := a.conflictingObject(ctx, o, gvk, id.name)
+		live, readErr := a.conflictingObject(ctx, o, id.GroupVersionKind, id.NamespacedName)
 		if readErr != nil {
 			return readErr
 		}
 		if live != nil {
-			a.expectations.wrote(o.name, id, live.UID, live.ResourceVersion)
+			a.expectations.Wrote(o.name, id, live.UID, live.ResourceVersion)
 			return nil
 		} // else deleted again: retry
 	}
-	return &WriteError{Verb: "create", GVK: gvk, Namespace: id.name.Namespace, Name: id.name.Name, Err: err}
+	return &WriteError{Verb: "create", GVK: id.GroupVersionKind, Namespace: id.Namespace, Name: id.Name, Err: err}
 }
 
 // Prune deletes the named objects if they exist, are controlled by owner and have not changed since the cached copy. objs carry only type,
@@ -85,24 +81,23 @@ func (a *Applier) Prune(ctx context.Context, owner client.Object, objs ...client
 }
 
 func (a *Applier) pruneOne(ctx context.Context, o ownerRef, obj client.Object) error {
-	gvk, err := apiutil.GVKForObject(obj, a.scheme)
+	id, err := a.idOf(obj)
 	if err != nil {
 		return fmt.Errorf("delete %q: %w", obj.GetName(), err)
 	}
-	id := objectID{kind: gvk.GroupKind(), name: client.ObjectKeyFromObject(obj)}
-	live, current, err := a.cached(ctx, gvk, id)
+	live, current, err := a.cached(ctx, id)
 	switch {
 	case meta.IsNoMatchError(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("delete %s %q: %w", gvk.Kind, id.name.Name, err)
+		return fmt.Errorf("delete %s %q: %w", id.Kind, id.Name, err)
 	case live == nil || !current || live.GetDeletionTimestamp() != nil, !o.controls(live) && !isOrphan(live, obj.GetLabels()):
 		return nil
 	}
 	uid := live.GetUID()
 	version := live.GetResourceVersion()
-	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: id.name.Namespace, Name: id.name.Name}}
-	target.SetGroupVersionKind(gvk)
+	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}}
+	target.SetGroupVersionKind(id.GroupVersionKind)
 	err = a.client.Delete(ctx, target,
 		client.Preconditions{UID: &uid, ResourceVersion: &version},
 		client.PropagationPolicy(metav1.DeletePropagationBackground)) // the default for Jobs leaves their Pods behind
@@ -111,8 +106,8 @@ func (a *Applier) pruneOne(ctx context.Context, o ownerRef, obj client.Object) e
 		requeue.Request(ctx) // deleted or changed; the watch may not report it
 		return nil
 	case err != nil:
-		return &WriteError{Verb: "delete", GVK: gvk, Namespace: id.name.Namespace, Name: id.name.Name, Err: err}
+		return &WriteError{Verb: "delete", GVK: id.GroupVersionKind, Namespace: id.Namespace, Name: id.Name, Err: err}
 	}
-	a.expectations.deleted(o.name, id, uid)
+	a.expectations.deleted(id, uid)
 	return nil
 }

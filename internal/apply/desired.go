@@ -29,8 +29,8 @@ type desiredObject struct {
 	hash    string
 }
 
-func (d *desiredObject) id() objectID {
-	return objectID{kind: d.gvk.GroupKind(), name: d.name}
+func (d *desiredObject) id() ObjectID {
+	return ObjectID{d.gvk, d.name}
 }
 
 // labels returns the desired labels of the object.

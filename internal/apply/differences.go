@@ -250,7 +250,7 @@ func equalNumber(want float64, have value.Value, asInt func() bool) bool {
 }
 
 // defaults are the values that the API server sets inside atomic parts of built-in kinds, by field. Elsewhere additions are not
-// differences. A default that is missing here costs one redundant write per start of the operator, see [expectations.alwaysMutated].
+// differences. A default that is missing here costs one redundant write per start of the operator, see [mutations].
 var defaults = map[string][]any{
 	"apiGroup":          {"rbac.authorization.k8s.io"}, // RoleBinding.roleRef
 	"apiVersion":        {"v1"},                        // fieldRef; volumeClaimTemplates

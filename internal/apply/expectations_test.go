@@ -5,21 +5,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-func testID(name string) objectID {
-	return objectID{
-		kind: schema.GroupKind{Group: "apps", Kind: "Deployment"},
-		name: types.NamespacedName{Namespace: testNamespace, Name: name},
+func testID(name string) ObjectID {
+	return ObjectID{
+		schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, types.NamespacedName{Namespace: testNamespace, Name: name},
 	}
 }
 
-func newTestExpectations() (*expectations, *clocktesting.FakePassiveClock) {
+func newTestExpectations() (*Expectations, *clocktesting.FakePassiveClock) {
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	return newExpectations(clock), clock
+	return NewExpectations(clock), clock
 }
 
 func TestExpectations_current(t *testing.T) {
@@ -53,9 +53,6 @@ func TestExpectations_current(t *testing.T) {
 			if got := m.current(testID("web"), tc.seen); got != tc.want {
 				t.Fatalf("current: %v, want %v", got, tc.want)
 			}
-			if m.pending(testID("web")) == tc.want {
-				t.Error("a write must be remembered exactly until the cache shows it")
-			}
 			if !m.current(testID("other"), tc.seen) {
 				t.Error("an object that was never written is not current")
 			}
@@ -65,7 +62,7 @@ func TestExpectations_current(t *testing.T) {
 
 func TestExpectations_timeout(t *testing.T) {
 	m, clock := newTestExpectations()
-	m.wrote(types.NamespacedName{}, testID("web"), "u", "100")
+	m.Wrote(types.NamespacedName{}, testID("web"), "u", "100")
 	clock.SetTime(clock.Now().Add(cacheSyncTimeout - time.Second))
 	if m.current(testID("web"), cacheState{uid: "u", version: "99"}) {
 		t.Error("the timeout passes too early")
@@ -78,30 +75,30 @@ func TestExpectations_timeout(t *testing.T) {
 
 func TestExpectations_areBounded(t *testing.T) {
 	m, clock := newTestExpectations()
+	mutated := newMutations()
 	const perSecond = 20
 	for s := range 500 {
 		for i := range perSecond {
 			name := fmt.Sprintf("%d-%d", s, i)
-			m.wrote(types.NamespacedName{}, testID(name), "u", "1")
-			m.recordMutation(types.NamespacedName{}, testID(name), "h", []string{"/spec"})
+			m.Wrote(types.NamespacedName{}, testID(name), "u", "1")
+			mutated.record(testID(name), "h", []string{"/spec"})
 		}
 		clock.SetTime(clock.Now().Add(time.Second))
 	}
 	if bound := 2 * perSecond * int(cacheSyncTimeout/time.Second); len(m.writes) > bound {
 		t.Errorf("%d writes are remembered, want at most %d", len(m.writes), bound)
 	}
-	if len(m.mutated) > maxMutations {
-		t.Errorf("%d objects are remembered as mutated, want at most %d", len(m.mutated), maxMutations)
+	if got := mutated.byID.Len(); got > maxMutations {
+		t.Errorf("%d objects are remembered as mutated, want at most %d", got, maxMutations)
 	}
 }
 
-func TestExpectations_mutated(t *testing.T) {
-	m, _ := newTestExpectations()
-	owner := types.NamespacedName{Namespace: testNamespace, Name: "web"}
-	m.recordMutation(owner, testID("web"), "h", []string{"/a", "/b"})
+func TestMutations(t *testing.T) {
+	m := newMutations()
+	m.record(testID("web"), "h", []string{"/a", "/b"})
 	for _, tc := range []struct {
 		name  string
-		id    objectID
+		id    ObjectID
 		hash  string
 		paths []string
 		want  bool
@@ -112,29 +109,23 @@ func TestExpectations_mutated(t *testing.T) {
 		{"another desired object", testID("web"), "i", []string{"/a"}, false},
 		{"another object", testID("other"), "h", []string{"/a"}, false},
 	} {
-		if got := m.alwaysMutated(tc.id, tc.hash, tc.paths); got != tc.want {
+		if got := m.always(tc.id, tc.hash, tc.paths); got != tc.want {
 			t.Errorf("%s: always mutated %v, want %v", tc.name, got, tc.want)
 		}
 	}
-	m.recordMutation(owner, testID("web"), "h", nil)
-	if m.alwaysMutated(testID("web"), "h", []string{"/a"}) {
+	m.record(testID("web"), "h", nil)
+	if m.always(testID("web"), "h", []string{"/a"}) {
 		t.Error("still always mutated after a write that was stored as applied")
 	}
 }
 
-func TestExpectations_forget(t *testing.T) {
+func TestExpectations_recent(t *testing.T) {
 	m, _ := newTestExpectations()
-	gone := types.NamespacedName{Namespace: testNamespace, Name: "gone"}
-	kept := types.NamespacedName{Namespace: testNamespace, Name: "kept"}
-	for _, owner := range []types.NamespacedName{gone, kept} {
-		m.wrote(owner, testID(owner.Name), "u", "1")
-		m.recordMutation(owner, testID(owner.Name), "h", []string{"/a"})
-	}
-	m.forget(gone)
-	if m.pending(testID("gone")) || m.alwaysMutated(testID("gone"), "h", []string{"/a"}) {
-		t.Error("the deleted owner is still remembered")
-	}
-	if !m.pending(testID("kept")) || !m.alwaysMutated(testID("kept"), "h", []string{"/a"}) {
-		t.Error("another owner was forgotten")
+	ours, other := types.NamespacedName{Name: "ours"}, types.NamespacedName{Name: "other"}
+	m.Wrote(ours, testID("web"), "u", "1")
+	m.Wrote(other, testID("theirs"), "u", "1")
+	m.deleted(testID("gone"), "u")
+	if diff := cmp.Diff([]ObjectID{testID("web")}, m.Recent(ours)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -144,7 +144,6 @@ func TestApply_concurrentOwners(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			f.Forget(client.ObjectKeyFromObject(owner))
 		})
 	}
 	workers.Wait()

@@ -15,10 +15,7 @@ import (
 // immediately, without an error, if its object is not current: the watch will wake it.
 func (a *Applier) Current(obj client.Object) bool {
 	id, err := a.idOf(obj)
-	if err != nil {
-		return true // never written by this Applier
-	}
-	return a.expectations.current(id, cacheState{uid: obj.GetUID(), version: obj.GetResourceVersion()})
+	return err != nil || a.expectations.Current(id, obj.GetUID(), obj.GetResourceVersion()) // of another kind: never written
 }
 
 // PatchStatus writes obj's status if it differs from before's. It sends one merge patch, which fails with a conflict if the object has
@@ -33,15 +30,15 @@ func (a *Applier) PatchStatus(ctx context.Context, obj, before client.Object) (b
 	}
 	patch, err := statusPatch(obj, before)
 	if err != nil {
-		return false, fmt.Errorf("compare status of %s %q: %w", id.kind.Kind, id.name.Name, err)
+		return false, fmt.Errorf("compare status of %s %q: %w", id.Kind, id.Name, err)
 	}
 	if patch == nil {
 		return false, nil
 	}
 	if err := a.client.Status().Patch(ctx, obj, patch, client.FieldOwner(a.fieldOwner)); err != nil {
-		return false, fmt.Errorf("patch status of %s %q: %w", id.kind.Kind, id.name.Name, err)
+		return false, fmt.Errorf("patch status of %s %q: %w", id.Kind, id.Name, err)
 	}
-	a.expectations.wrote(id.name, id, obj.GetUID(), obj.GetResourceVersion())
+	a.expectations.Wrote(id.NamespacedName, id, obj.GetUID(), obj.GetResourceVersion())
 	return true, nil
 }
 
@@ -86,15 +83,10 @@ func statusPatch(obj, before client.Object) (client.Patch, error) {
 	return client.RawPatch(types.MergePatchType, raw), nil
 }
 
-// Forget drops the records of the objects of a deleted owner. Not calling it does no harm: the records are bounded in time and number.
-func (a *Applier) Forget(owner client.ObjectKey) {
-	a.expectations.forget(owner)
-}
-
-func (a *Applier) idOf(obj client.Object) (objectID, error) {
+func (a *Applier) idOf(obj client.Object) (ObjectID, error) {
 	gvk, err := apiutil.GVKForObject(obj, a.scheme)
 	if err != nil {
-		return objectID{}, err
+		return ObjectID{}, err
 	}
-	return objectID{kind: gvk.GroupKind(), name: client.ObjectKeyFromObject(obj)}, nil
+	return ObjectID{gvk, client.ObjectKeyFromObject(obj)}, nil
 }

@@ -158,7 +158,6 @@ func (f *Reconciler[T, O]) forget(ctx context.Context, key types.NamespacedName)
 			return err
 		}
 	}
-	f.Applier.Forget(key)
 	f.Metrics.Forget(f.Kind, key)
 	return nil
 }

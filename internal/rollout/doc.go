@@ -27,7 +27,7 @@
 //     or of a release without keys, counts as the hash of the present contents.
 //  11. Versioned mode: no workload moves to a version whose used keys are equal, a broken reference is repaired at once, and a version that
 //     a pod may still start from is not reported as unused.
-//  12. No redundant writes. The engine waits until the cache shows its own writes, see ownWrites.
+//  12. No redundant writes. The engine waits until the cache shows its own writes, see [apply.Expectations].
 //
 // Known limits: pods that restarted within ten seconds of a change, when the change was reverted before the cache showed it, count as pods
 // that never saw the change. The same holds for single pods that crashed then, for an edit by another client, and for the first of two edits

@@ -3,6 +3,9 @@ package rollout
 import (
 	"sync"
 	"time"
+
+
+	"github.com/fettle-dev/fettle/internal/apply"
 )
 
 // Edits by other clients are reverted. They concern only pods that started before the revert. The API server records the time of each
@@ -22,7 +25,7 @@ type objectState struct {
 type intactState struct {
 	objects map[objectID]objectState
 	// runs has the hash of each dependant that ran the published contents.
-	runs map[workloadID]string
+	runs map[apply.ObjectID]string
 	// edits are the first foreign edits since then, by object. untimedEdit is true if an edit left no time.
 	edits       map[objectID]time.Time
 	untimedEdit bool
@@ -86,7 +89,7 @@ func (s *driftTracker) begin(owner Owner) {
 
 // recordIntact records the state of a reconcile that found all objects as published.
 func (s *driftTracker) recordIntact(owner Owner, objects []Object, dependants []dependant) {
-	i := &intactState{objects: map[objectID]objectState{}, runs: map[workloadID]string{}, edits: map[objectID]time.Time{}, current: true}
+	i := &intactState{objects: map[objectID]objectState{}, runs: map[apply.ObjectID]string{}, edits: map[objectID]time.Time{}, current: true}
 	for n := range objects {
 		i.objects[objectID{objects[n].Kind, objects[n].Name}] = objectState{objects[n].PublishedAt, objects[n].ForeignEdit}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -34,11 +35,13 @@ type Engine struct {
 	client    client.Client
 	live      client.Reader
 	workloads workloads
-	writes    *ownWrites
-	keys      *digest.Keyring
-	inUse     *inUse
-	drift     *driftTracker
-	clock     clock.PassiveClock
+	// expectations has this process' last write to each workload, recorded the time of each owner's last record.
+	expectations *apply.Expectations
+	recorded     *lru.Cache
+	keys         *digest.Keyring
+	inUse        *inUse
+	drift        *driftTracker
+	clock        clock.PassiveClock
 }
 
 // New adds the engine's cache of workloads to mgr.
@@ -50,7 +53,7 @@ func New(mgr manager.Manager, opts Options) (*Engine, error) {
 	c := clock.RealClock{}
 	return &Engine{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), workloads: cached,
-		writes: newOwnWrites(c), keys: opts.Keys, inUse: newInUse(c), drift: newDriftTracker(), clock: c,
+		expectations: apply.NewExpectations(c), recorded: lru.New(maxRecorded), keys: opts.Keys, inUse: newInUse(c), drift: newDriftTracker(), clock: c,
 	}, nil
 }
 
@@ -95,10 +98,6 @@ func (e *Engine) newEvaluation(ctx context.Context, owner Owner, policy Policy, 
 	var err error
 	p.key, err = e.keys.Key(ctx)
 	return p, err
-}
-
-func (e *Engine) lastWrites(owner Owner) func(*Workload) lastWrite {
-	return func(w *Workload) lastWrite { return e.writes.last(w, owner) }
 }
 
 // BeginReconcile starts a reconcile of the owner. Call it first, even in reconciles that then do nothing.
@@ -167,7 +166,8 @@ func (e *Engine) execute(ctx context.Context, owner Owner, plan *plan, rejected 
 		case stale(err):
 			requeue.Request(ctx)
 		case apply.Rejected(err):
-			e.rejected(plan, a.at, err, rejected)
+			rejected[a.at] = err.Error()
+			requeue.Request(ctx)
 		default:
 			plan.restarts = nil
 			return fmt.Errorf("record running contents: %w", err)
@@ -184,18 +184,12 @@ func (e *Engine) execute(ctx context.Context, owner Owner, plan *plan, rejected 
 			requeue.Request(ctx)
 			return nil
 		case apply.Rejected(err):
-			e.rejected(plan, a.at, err, rejected)
+			rejected[a.at] = err.Error()
+			requeue.Request(ctx)
 			return nil
 		default:
 			return fmt.Errorf("restart: %w", err)
 		}
 	}
 	return nil
-}
-
-// recordRejection records why a write was rejected, and schedules a retry.
-func (e *Engine) rejected(plan *plan, at int, err error, rejected map[int]string) {
-	rejected[at] = err.Error()
-	now := e.clock.Now()
-	plan.requeueAt(now, now.Add(e.writes.retryAfter(plan.dependants[at].Workload)))
 }

@@ -10,7 +10,6 @@ import (
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/fettle-dev/fettle/internal/digest"
 )
@@ -99,55 +98,6 @@ func TestHash_differs(t *testing.T) {
 			t.Errorf("%s has the hash of %s", name, before)
 		}
 		seen[hash] = name
-	}
-}
-
-func TestOwnWrites(t *testing.T) {
-	clock := clocktesting.NewFakePassiveClock(start)
-	m := newOwnWrites(clock)
-	w := user(Deployment, "x")
-	w.ResourceVersion = "10"
-	m.record(w, theOwner, "12")
-	if got := m.last(w, theOwner); !got.cacheBehind || !got.recordedAt.Equal(start) {
-		t.Errorf("right after a write: %+v", got)
-	}
-	if other := (Owner{Prefix: VotingPrefix, Name: "shop"}); !m.last(w, other).recordedAt.IsZero() {
-		t.Error("one owner's record counts for another")
-	}
-	anew := *w
-	anew.UID = "v"
-	if got := m.last(&anew, theOwner); got != (lastWrite{}) {
-		t.Errorf("another object of the same name: %+v", got)
-	}
-	w.ResourceVersion = "12"
-	if m.last(w, theOwner).cacheBehind {
-		t.Error("behind although the cache shows the write")
-	}
-	w.ResourceVersion = "11"
-	clock.SetTime(start.Add(cacheSyncTimeout))
-	if m.last(w, theOwner).cacheBehind {
-		t.Error("the wait for the cache never ends")
-	}
-	clock.SetTime(start.Add(writeRetention))
-	m.record(user(Deployment, "y"), theOwner, "13")
-	if len(m.writes) != 1 {
-		t.Errorf("%d writes are kept, not 1", len(m.writes))
-	}
-}
-
-func TestRetryAfter_backsOff(t *testing.T) {
-	m := newOwnWrites(clocktesting.NewFakePassiveClock(start))
-	w := user(Deployment, "x")
-	var waits []time.Duration
-	for range 8 {
-		waits = append(waits, m.retryAfter(w)/time.Second)
-	}
-	if diff := cmp.Diff([]time.Duration{2, 4, 8, 16, 32, 64, 120, 120}, waits); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	m.record(w, theOwner, "12")
-	if m.retryAfter(w) != firstRetry {
-		t.Error("a successful write is forgotten")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fettle-dev/fettle/internal/apply"
@@ -36,7 +37,7 @@ func (e *Engine) Release(ctx context.Context, owner Owner) (bool, error) {
 	if gone || err != nil {
 		return gone, err
 	}
-	found := map[workloadID]*Workload{}
+	found := map[apply.ObjectID]*Workload{}
 	if err := e.workloads.list(ctx, owner.Namespace, client.MatchingFields{indexUsed: owner.annotation()}, found); err != nil {
 		return false, err
 	}
@@ -64,12 +65,12 @@ func (e *Engine) Release(ctx context.Context, owner Owner) (bool, error) {
 
 // caughtUp reports whether the cache shows all recent writes.
 func (e *Engine) caughtUp(ctx context.Context, owner Owner) (bool, error) {
-	for _, id := range e.writes.unsynced(owner.Namespace) {
+	for _, id := range e.expectations.Recent(types.NamespacedName{Namespace: owner.Namespace}) {
 		w, err := e.workloads.get(ctx, id)
 		if err != nil {
 			return false, err
 		}
-		if w != nil && e.writes.last(w, owner).cacheBehind {
+		if w != nil && e.cacheBehind(w) {
 			return false, nil
 		}
 	}

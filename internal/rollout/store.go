@@ -10,10 +10,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/fettle-dev/fettle/internal/apply"
 )
 
 // indexUsed finds workloads by the objects that they use, see usedBy.
@@ -95,19 +96,19 @@ func (r Reference) Names() []string {
 
 // dependants returns the workloads that use the objects according to policy, in no order.
 func (s workloads) dependants(ctx context.Context, owner Owner, policy Policy, objects []Object) ([]*Workload, error) {
-	found := map[workloadID]*Workload{}
+	found := map[apply.ObjectID]*Workload{}
 	for _, by := range discover(owner, policy, objects) {
 		if err := s.list(ctx, owner.Namespace, by, found); err != nil {
 			return nil, err
 		}
 	}
 	if policy.IgnoreMounts {
-		maps.DeleteFunc(found, func(_ workloadID, w *Workload) bool {
+		maps.DeleteFunc(found, func(_ apply.ObjectID, w *Workload) bool {
 			return !w.withoutMounts().refersTo(objects) && !slices.Contains(w.uses, owner.token())
 		})
 	}
 	for _, target := range policy.Targets {
-		w, err := s.get(ctx, workloadID{target.Kind, owner.Namespace, target.Name})
+		w, err := s.get(ctx, workloadID(target.Kind, owner.Namespace, target.Name))
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +150,7 @@ func discover(owner Owner, policy Policy, objects []Object) []client.ListOption 
 }
 
 // list adds the matching workloads of a namespace.
-func (s workloads) list(ctx context.Context, namespace string, by client.ListOption, found map[workloadID]*Workload) error {
+func (s workloads) list(ctx context.Context, namespace string, by client.ListOption, found map[apply.ObjectID]*Workload) error {
 	for _, k := range kinds {
 		list := k.list.DeepCopyObject().(client.ObjectList)
 		if err := s.List(ctx, list, client.InNamespace(namespace), by); err != nil {
@@ -170,15 +171,15 @@ func (s workloads) list(ctx context.Context, namespace string, by client.ListOpt
 }
 
 // get returns nil for a workload that does not exist.
-func (s workloads) get(ctx context.Context, id workloadID) (*Workload, error) {
-	obj, err := emptyOf(id.kind)
+func (s workloads) get(ctx context.Context, id apply.ObjectID) (*Workload, error) {
+	obj, err := emptyOf(id.Kind)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Get(ctx, types.NamespacedName{Namespace: id.namespace, Name: id.name}, obj); apierrors.IsNotFound(err) {
+	if err := s.Get(ctx, id.NamespacedName, obj); apierrors.IsNotFound(err) {
 		return nil, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("get %s %q: %w", id.kind, id.name, err)
+		return nil, fmt.Errorf("get %s %q: %w", id.Kind, id.Name, err)
 	}
 	return workloadOf(obj)
 }

@@ -11,6 +11,8 @@ import (
 	k8sappsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fettle-dev/fettle/internal/apply"
 )
 
 const (
@@ -53,7 +55,7 @@ func (u *inUse) add(id string) {
 func (e *Engine) Unused(ctx context.Context, namespace, kind string, names []string) ([]string, error) {
 	var unused []string
 	for _, name := range names {
-		found := map[workloadID]*Workload{}
+		found := map[apply.ObjectID]*Workload{}
 		if err := e.workloads.list(ctx, namespace, client.MatchingFields{indexUsed: kind + "/" + name}, found); err != nil {
 			return nil, err
 		}

@@ -10,7 +10,10 @@ import (
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fettle-dev/fettle/internal/apply"
 )
 
 // workloadOf reads a trimmed Deployment, StatefulSet or DaemonSet. The result shares its maps.
@@ -75,6 +78,14 @@ func (w *Workload) String() string { return w.Kind + " " + w.Name }
 func compareWorkloads(a, b *Workload) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 }
+
+func workloadID(kind, namespace, name string) apply.ObjectID {
+	return apply.ObjectID{
+		GroupVersionKind: k8sappsv1.SchemeGroupVersion.WithKind(kind), NamespacedName: types.NamespacedName{Namespace: namespace, Name: name},
+	}
+}
+
+func idOf(w *Workload) apply.ObjectID { return workloadID(w.Kind, w.Namespace, w.Name) }
 
 // usesOf returns the objects and keys that w uses, in an order that does not depend on versions. A dependant without references to them
 // uses all keys of all objects.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -98,6 +99,37 @@ func (e *Engine) send(ctx context.Context, owner Owner, w *Workload, patch clien
 	if err := e.client.Patch(ctx, obj, patch, client.FieldOwner(fieldOwner)); err != nil {
 		return fmt.Errorf("patch %s: %w", w, err)
 	}
-	e.writes.record(w, owner, obj.ResourceVersion)
+	e.expectations.Wrote(types.NamespacedName{Namespace: w.Namespace}, idOf(w), w.UID, obj.ResourceVersion)
+	e.recorded.Add(recordID{w.UID, owner.annotation()}, e.clock.Now())
 	return nil
+}
+
+// maxRecorded bounds how many records have their times remembered. Without it, a record that another client removes may be written again
+// at once.
+const maxRecorded = 10_000
+
+// recordID names an owner's record on a workload.
+type recordID struct {
+	workload   types.UID
+	annotation string
+}
+
+// lastWrite is what this process remembers of its writes to a workload.
+type lastWrite struct {
+	// cacheBehind is true if the cache does not show the last write.
+	cacheBehind bool
+	// recordedAt is when the owner's record was last written; zero if unknown.
+	recordedAt time.Time
+}
+
+func (e *Engine) lastWrites(owner Owner) func(*Workload) lastWrite {
+	return func(w *Workload) lastWrite {
+		last, _ := e.recorded.Get(recordID{w.UID, owner.annotation()})
+		at, _ := last.(time.Time)
+		return lastWrite{cacheBehind: e.cacheBehind(w), recordedAt: at}
+	}
+}
+
+func (e *Engine) cacheBehind(w *Workload) bool {
+	return !e.expectations.Current(idOf(w), w.UID, w.ResourceVersion)
 }
