@@ -28,7 +28,6 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/rollout"
@@ -267,17 +266,20 @@ func (c *configReader) versionedNames(ctx context.Context, app *appsv1.WebApp, d
 		return nil, nil //nolint:nilnil // none is an answer
 	}
 	moved := map[string]string{}
-	var failed error
-	rollout.Rename(*apply.Convert[map[string]any](d.Spec.Template), "", func(_, kind, name string) string {
-		if base, ok := rollout.BaseOf(name); ok && failed == nil {
-			_, publisher, err := c.find(ctx, kindConfigMap, client.ObjectKey{Namespace: app.Namespace, Name: name})
-			if failed = err; publisher != "" {
-				moved[kind+"/"+base] = name
-			}
+	for _, ref := range rollout.ReferencesOf(&d.Spec.Template.Spec) {
+		base, ok := rollout.BaseOf(ref.Name)
+		if !ok {
+			continue
 		}
-		return name
-	})
-	return moved, failed
+		_, publisher, err := c.find(ctx, kindConfigMap, client.ObjectKey{Namespace: app.Namespace, Name: ref.Name})
+		if err != nil {
+			return nil, err
+		}
+		if publisher != "" {
+			moved[ref.Kind+"/"+base] = ref.Name
+		}
+	}
+	return moved, nil
 }
 
 // refers reports whether the pods of app use ConfigMaps or Secrets.

@@ -295,7 +295,7 @@ func withVersions(t *corev1ac.PodTemplateSpecApplyConfiguration, moved map[strin
 		return t
 	}
 	doc := *apply.Convert[map[string]any](t)
-	rollout.Rename(doc, "", func(_, kind, name string) string {
+	rollout.Rename(doc, func(kind, name string) string {
 		if to, ok := moved[kind+"/"+name]; ok {
 			return to
 		}

@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// referencesOf returns the pod's references to ConfigMaps and Secrets, each once, in order. Pull secrets and volumes that only their driver
+// ReferencesOf returns the pod's references to ConfigMaps and Secrets, each once, in order. Pull secrets and volumes that only their driver
 // reads are left out: a restart does not help them.
-func referencesOf(pod *corev1.PodSpec) []Reference {
+func ReferencesOf(pod *corev1.PodSpec) []Reference {
 	var refs []Reference
 	stale := map[string]bool{} // volumes with a file that a container mounts and the kubelet does not refresh
 	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {

@@ -111,7 +111,7 @@ func later(a, b *metav1.Time) *metav1.Time {
 // all volumes into one.
 func trimTemplate(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	out := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: fettleAnnotations(t.Annotations)}}
-	refs := referencesOf(&t.Spec)
+	refs := ReferencesOf(&t.Spec)
 	if len(refs) == 0 {
 		return out
 	}

@@ -88,7 +88,7 @@ func (e *Engine) usedByReplicaSets(ctx context.Context, namespace, kind string, 
 		}
 		for i := range list.Items {
 			if rs := &list.Items[i]; count(rs.Spec.Replicas) > 0 || rs.Status.Replicas > 0 {
-				for _, ref := range referencesOf(&rs.Spec.Template.Spec) {
+				for _, ref := range ReferencesOf(&rs.Spec.Template.Spec) {
 					used[ref.Name] = used[ref.Name] || ref.Kind == kind
 				}
 			}

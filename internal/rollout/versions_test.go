@@ -1,11 +1,14 @@
 package rollout
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
 
@@ -157,31 +160,47 @@ func TestReferencesOf(t *testing.T) {
 		{Kind: ConfigMap, Name: "c"}, {Kind: ConfigMap, Name: "c", Key: "k"},
 		{Kind: Secret, Name: "other"}, {Kind: Secret, Name: "s"}, {Kind: Secret, Name: "s", Key: "k", Optional: true},
 	}
-	if diff := cmp.Diff(want, referencesOf(podSpec(t, everyReference))); diff != "" {
+	if diff := cmp.Diff(want, ReferencesOf(podSpec(t, everyReference))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestRenameIn_findsEveryReference(t *testing.T) {
-	ops, err := renameIn(podSpec(t, everyReference), map[rename]string{{ConfigMap, "c"}: "c2", {Secret, "s"}: "s2"})
+// The patch renames every reference, sets both annotations, and keeps fields that this version of the API types does not know.
+func TestPatchWithRenames(t *testing.T) {
+	pod, err := runtime.DefaultUnstructuredConverter.ToUnstructured(podSpec(t, everyReference))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var paths []string
-	for _, op := range ops {
-		paths = append(paths, op.Path)
+	pod["later"] = "x"
+	live := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"resourceVersion": "7"}, "spec": map[string]any{"template": map[string]any{"spec": pod}},
+	}}
+	a := action{record: restartRecord("h", start), renames: map[rename]string{{ConfigMap, "c"}: "c2", {Secret, "s"}: "s2"}}
+	raw, err := patchWithRenames(live, theKey, a)
+	if err != nil {
+		t.Fatal(err)
 	}
-	want := []string{
-		"/spec/template/spec/containers/0/env/1/valueFrom/configMapKeyRef/name",
-		"/spec/template/spec/containers/0/env/2/valueFrom/secretKeyRef/name",
-		"/spec/template/spec/containers/1/envFrom/0/secretRef/name",
-		"/spec/template/spec/initContainers/0/envFrom/0/configMapRef/name",
-		"/spec/template/spec/volumes/1/configMap/name",
-		"/spec/template/spec/volumes/2/secret/secretName",
-		"/spec/template/spec/volumes/3/projected/sources/0/configMap/name",
-		"/spec/template/spec/volumes/3/projected/sources/1/secret/name",
+	var ops []struct {
+		Path  string
+		Value any
 	}
-	if diff := cmp.Diff(want, paths); diff != "" {
+	if err := json.Unmarshal(raw, &ops); err != nil {
+		t.Fatal(err)
+	}
+	var template corev1.PodTemplateSpec
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(ops[2].Value.(map[string]any), &template); err != nil {
+		t.Fatal(err)
+	}
+	want := []Reference{
+		{Kind: ConfigMap, Name: "c2"}, {Kind: ConfigMap, Name: "c2", Key: "k"},
+		{Kind: Secret, Name: "other"}, {Kind: Secret, Name: "s2"}, {Kind: Secret, Name: "s2", Key: "k", Optional: true},
+	}
+	if diff := cmp.Diff(want, ReferencesOf(&template.Spec)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	later, _, _ := unstructured.NestedString(ops[2].Value.(map[string]any), "spec", "later")
+	annotations := ops[1].Value.(map[string]any)
+	if ops[0].Value != "7" || annotations[theKey] != a.record.String() || template.Annotations[theKey] != "h" || later != "x" {
+		t.Errorf("patch %s", raw)
 	}
 }

@@ -33,7 +33,7 @@ func workloadOf(obj client.Object) (*Workload, error) {
 func newWorkload(kind string, m *metav1.ObjectMeta, template *corev1.PodTemplateSpec, p Progress) *Workload {
 	w := &Workload{
 		Kind: kind, Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: m.Labels,
-		References: referencesOf(&template.Spec), Images: imagesOf(&template.Spec), uses: usesIn(m.Annotations[UsesAnnotation]), Progress: p,
+		References: ReferencesOf(&template.Spec), Images: imagesOf(&template.Spec), uses: usesIn(m.Annotations[UsesAnnotation]), Progress: p,
 		deleting: m.DeletionTimestamp != nil, created: m.CreationTimestamp.Time, changed: m.CreationTimestamp.Time,
 		records: m.Annotations, templates: template.Annotations,
 	}

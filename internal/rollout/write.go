@@ -1,15 +1,16 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -49,47 +50,47 @@ func (e *Engine) merge(ctx context.Context, owner Owner, w *Workload, patch map[
 	return e.send(ctx, owner, w, client.RawPatch(types.MergePatchType, raw))
 }
 
-// restartWithRenames also renames the references. The cache does not hold their places in the template.
+// restartWithRenames also renames the references. The cache does not hold the template: the patch replaces it as the API server has it.
 func (e *Engine) restartWithRenames(ctx context.Context, owner Owner, w *Workload, a action) error {
-	live, err := emptyOf(w.Kind)
-	if err != nil {
-		return err
-	}
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(k8sappsv1.SchemeGroupVersion.WithKind(w.Kind))
 	if err := e.live.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: w.Name}, live); err != nil {
 		return fmt.Errorf("read %s: %w", w, err)
-	}
-	template := templateOf(live)
-	key := owner.annotation()
-	renames, err := renameIn(&template.Spec, a.renames)
-	if err != nil {
-		return fmt.Errorf("rename references of %s: %w", w, err)
-	}
-	// Not a test operation: the API server reports a failed test as an invalid request, not as a conflict.
-	ops := []operation{{"replace", "/metadata/resourceVersion", w.ResourceVersion}}
-	ops = append(ops, renames...)
-	ops = append(ops, annotate("/metadata/annotations", live.GetAnnotations(), key, a.record.String())...)
-	ops = append(ops, annotate("/spec/template/metadata/annotations", template.Annotations, key, a.record.Hash)...)
-	raw, err := json.Marshal(ops)
-	if err != nil {
-		return fmt.Errorf("patch of %s: %w", w, err)
 	}
 	if live.GetResourceVersion() != w.ResourceVersion || live.GetUID() != w.UID {
 		return apierrors.NewConflict(k8sappsv1.Resource(w.Kind), w.Name, fmt.Errorf("the workload has changed since it was evaluated"))
 	}
+	raw, err := patchWithRenames(live, owner.annotation(), a)
+	if err != nil {
+		return fmt.Errorf("patch of %s: %w", w, err)
+	}
 	return e.send(ctx, owner, w, client.RawPatch(types.JSONPatchType, raw))
 }
 
-func templateOf(obj client.Object) *corev1.PodTemplateSpec {
-	switch o := obj.(type) {
-	case *k8sappsv1.Deployment:
-		return &o.Spec.Template
-	case *k8sappsv1.StatefulSet:
-		return &o.Spec.Template
-	case *k8sappsv1.DaemonSet:
-		return &o.Spec.Template
-	default:
-		return &corev1.PodTemplateSpec{}
+// patchWithRenames returns the JSON patch (RFC 6902) of live, which it changes.
+func patchWithRenames(live *unstructured.Unstructured, key string, a action) ([]byte, error) {
+	version := live.GetResourceVersion()
+	if err := unstructured.SetNestedField(live.Object, a.record.String(), "metadata", "annotations", key); err != nil {
+		return nil, err
 	}
+	if err := unstructured.SetNestedField(live.Object, a.record.Hash, "spec", "template", "metadata", "annotations", key); err != nil {
+		return nil, err
+	}
+	template, _, err := unstructured.NestedFieldNoCopy(live.Object, "spec", "template")
+	if err != nil {
+		return nil, err
+	}
+	Rename(template, func(kind, name string) string { return cmp.Or(a.renames[rename{kind, name}], name) })
+	return json.Marshal([]struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}{
+		// Not a test operation: the API server reports a failed test as an invalid request, not as a conflict.
+		{"replace", "/metadata/resourceVersion", version},
+		{"add", "/metadata/annotations", live.GetAnnotations()},
+		{"replace", "/spec/template", template},
+	})
 }
 
 // send patches w and remembers the write.
