@@ -123,6 +123,16 @@ func webChildren(namespace string) []runtime.ApplyConfiguration {
 	}
 }
 
+func mustType(t *testing.T, gvk schema.GroupVersionKind) objectType {
+	t.Helper()
+	a := &Applier{scheme: clientscheme.Scheme, types: map[schema.GroupVersionKind]objectType{}}
+	out, err := a.typeOf(gvk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 func mustRender(tb testing.TB, config runtime.ApplyConfiguration, owner ownerRef) *desiredObject {
 	tb.Helper()
 	d, err := render(config, owner, clientscheme.Scheme)

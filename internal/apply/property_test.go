@@ -121,9 +121,10 @@ func TestDifferences_ignoreDefaultsAndForeignAdditions(t *testing.T) {
 	for _, config := range webChildren(testNamespace) {
 		d := mustRender(t, config, testOwner())
 		types := mustType(t, d.gvk)
+		asStored := stored(t, d)
 		typed, added := 0, 0
 		for seed := range uint64(300) {
-			live := stored(t, d)
+			live := runtime.DeepCopyJSON(asStored)
 			s := &foreignEditor{rng: rand.New(rand.NewPCG(seed, 1)), types: types}
 			if seed > 0 {
 				for _, key := range slices.Sorted(maps.Keys(live)) {

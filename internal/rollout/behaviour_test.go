@@ -9,31 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Known failures of other controllers, each with the issue that reports it.
-
-// stakater/Reloader#814, #640: a change is lost while the controller is down or the leader changes.
-func TestDecide_findsChangeWhileOperatorWasDown(t *testing.T) {
-	w := user(Deployment, "x", rolled(published("1", "1"), start.Add(-time.Hour)))
-	// A process that has seen no event knows only the annotations:
-	got := decided(start, thePolicy, []Object{published("2", "1")}, w)
-	if diff := cmp.Diff([]string{"x"}, got.Restarts); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// stakater/Reloader#166, #1089: a start or an upgrade of the controller restarts everything.
-func TestStart_restartsNothing(t *testing.T) {
-	now := published("1", "1")
-	var workloads []*Workload
-	for i := range 50 {
-		workloads = append(workloads, user(Deployment, fmt.Sprint("noted-", i), recorded(now)),
-			user(DaemonSet, fmt.Sprint("restarted-", i), rolled(now, start.Add(-time.Hour))), user(StatefulSet, fmt.Sprint("new-", i)))
-	}
-	got := decided(start, thePolicy, []Object{now}, workloads...)
-	if len(got.Restarts) != 0 || len(got.Records) != 50 {
-		t.Errorf("%d restarts and %d records, not 0 and 50", len(got.Restarts), len(got.Records))
-	}
-}
+// Known failures of other controllers, each with the issue that reports it. Changes while the controller is down (stakater/Reloader#814, #640)
+// and a start that restarts everything (#166, #1089) are rows of TestDecide.
 
 // An upgrade must compute the same hashes; otherwise it would restart everything.
 func TestHash_isStable(t *testing.T) {

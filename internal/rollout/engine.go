@@ -3,9 +3,13 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -72,22 +76,6 @@ func (e *Engine) Watch(b *builder.Builder, interested func(context.Context, *Wor
 		b = b.WatchesRawSource(source.Kind(e.workloads.Cache, k.object, mapped))
 	}
 	return b
-}
-
-// Owners returns the names of the AppConfigs (ConfigPrefix) or VoteConfigs (VotingPrefix) that w names or has a record of, whatever w
-// refers to.
-func (w *Workload) Owners(prefix string) []string {
-	owners := ownersIn(w.records, prefix)
-	for _, token := range w.uses {
-		kind, name, found := strings.Cut(token, "/")
-		if !found {
-			kind, name = ownerKinds[ConfigPrefix], token
-		}
-		if kind == ownerKinds[prefix] {
-			owners = append(owners, name)
-		}
-	}
-	return owners
 }
 
 func (e *Engine) newEvaluation(ctx context.Context, owner Owner, policy Policy, published []Object) (*evaluation, error) {
@@ -192,4 +180,98 @@ func (e *Engine) execute(ctx context.Context, owner Owner, plan *plan, rejected 
 		}
 	}
 	return nil
+}
+
+// AllRunning reports whether the records of all dependants name the Version of object, which Fettle does not publish. If so, there is
+// nothing to roll out and the contents need not be read. recorded is true if any dependant has a record, of whatever version.
+func (e *Engine) AllRunning(ctx context.Context, owner Owner, policy Policy, object Object) (running, recorded bool, err error) {
+	found, err := e.workloads.dependants(ctx, owner, policy, []Object{object})
+	if err != nil {
+		return false, false, err
+	}
+	running, recorded = owner.running(found, object)
+	return running, recorded, nil
+}
+
+func (o Owner) running(workloads []*Workload, object Object) (running, recorded bool) {
+	running = true
+	for _, w := range workloads {
+		hash, n := o.runs(w)
+		recorded = recorded || n != nil
+		same := n != nil && n.Version == object.Version && isHash(hash) && hash[:useDigits] == useOf(o.usesOf(w, []Object{object}))
+		running = running && (same || w.deleting)
+	}
+	return running, recorded
+}
+
+// Images returns the container images of a dependant with references, from the cache; none if it does not exist.
+func (e *Engine) Images(ctx context.Context, namespace string, d Dependent) ([]string, error) {
+	w, err := e.workloads.get(ctx, workloadID(d.Kind, namespace, d.Name))
+	if err != nil || w == nil {
+		return nil, err
+	}
+	return w.Images, nil
+}
+
+// Release removes the owner's records from all workloads and keeps their pod templates. It does nothing in a namespace that is being
+// deleted. It returns false if it must be called again, because the cache is behind or a workload differs from the cache. It then requests
+// a requeue.
+func (e *Engine) Release(ctx context.Context, owner Owner) (bool, error) {
+	e.drift.forget(owner)
+	gone, err := e.terminating(ctx, owner.Namespace)
+	if gone || err != nil {
+		return gone, err
+	}
+	found := map[apply.ObjectID]*Workload{}
+	if err := e.workloads.list(ctx, owner.Namespace, client.MatchingFields{indexUsed: owner.annotation()}, found); err != nil {
+		return false, err
+	}
+	done, err := e.caughtUp(ctx, owner)
+	if err != nil {
+		return false, err
+	}
+	for _, w := range slices.SortedFunc(maps.Values(found), compareWorkloads) {
+		err := e.merge(ctx, owner, w, map[string]any{"metadata": map[string]any{
+			"uid": w.UID, "annotations": map[string]any{owner.annotation(): nil},
+		}})
+		switch {
+		case err == nil, apply.Rejected(err):
+		case stale(err):
+			done = false
+		default:
+			return false, fmt.Errorf("remove record: %w", err)
+		}
+	}
+	if !done {
+		requeue.Request(ctx)
+	}
+	return done, nil
+}
+
+// caughtUp reports whether the cache shows all recent writes.
+func (e *Engine) caughtUp(ctx context.Context, owner Owner) (bool, error) {
+	for _, id := range e.expectations.Recent(types.NamespacedName{Namespace: owner.Namespace}) {
+		w, err := e.workloads.get(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		if w != nil && e.cacheBehind(w) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// terminating reports whether a namespace is being deleted or does not exist.
+func (e *Engine) terminating(ctx context.Context, name string) (bool, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := e.client.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get namespace %q: %w", name, err)
+	}
+	return namespace.DeletionTimestamp != nil, nil
 }

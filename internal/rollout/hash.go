@@ -111,3 +111,25 @@ func writeAll(into hash.Hash, texts ...string) {
 		_, _ = fmt.Fprintf(into, "%d:%s", len(t), t)
 	}
 }
+
+// VersionDigits is how many digits of the content hash end a version's name, after a dash.
+const VersionDigits = 10
+
+// VersionName is the name of the version of target with that content hash.
+func VersionName(target, hash string) string {
+	return target + "-" + hash[:min(VersionDigits, len(hash))]
+}
+
+// BaseOf returns the target that name is a version of; false if name does not have the form of a version.
+func BaseOf(name string) (string, bool) {
+	at := len(name) - VersionDigits - 1
+	if at <= 0 || name[at] != '-' {
+		return "", false
+	}
+	for _, c := range name[at+1:] {
+		if !strings.ContainsRune("0123456789abcdef", c) {
+			return "", false
+		}
+	}
+	return name[:at], true
+}

@@ -1,8 +1,12 @@
 package rollout
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -103,4 +107,63 @@ func LastRestart(workload, template map[string]string) string {
 		}
 	}
 	return what
+}
+
+// longestName is the maximum length of the name in an annotation.
+const longestName = 63
+
+// annotation is the name of the owner's annotations. It never equals UsesAnnotation: names of objects contain no underscore.
+func (o Owner) annotation() string {
+	name := o.Name
+	if len(name) > longestName {
+		sum := sha256.Sum256([]byte(name))
+		name = name[:longestName-VersionDigits-1] + "-" + hex.EncodeToString(sum[:])[:VersionDigits]
+	}
+	if key := o.Prefix + "/" + name; key != UsesAnnotation {
+		return key
+	}
+	return UsesAnnotation + "_"
+}
+
+// token names the owner in UsesAnnotation.
+func (o Owner) token() string {
+	if o.Prefix == ConfigPrefix {
+		return o.Name
+	}
+	return ownerKinds[o.Prefix] + "/" + o.Name
+}
+
+// plain reports whether the owner is an object that Fettle does not publish.
+func (o Owner) plain() bool { return o.Prefix == ConfigMapPrefix || o.Prefix == SecretPrefix }
+
+func isFettleAnnotation(annotation string) bool {
+	prefix, _, _ := strings.Cut(annotation, "/")
+	return ownerKinds[prefix] != "" || annotation == FormerHashAnnotation || annotation == CreatedWithAnnotation
+}
+
+// Owners returns the names of the AppConfigs (ConfigPrefix) or VoteConfigs (VotingPrefix) that w names or has a record of, whatever w
+// refers to.
+func (w *Workload) Owners(prefix string) []string {
+	owners := ownersIn(w.records, prefix)
+	for _, token := range w.uses {
+		kind, name, found := strings.Cut(token, "/")
+		if !found {
+			kind, name = ownerKinds[ConfigPrefix], token
+		}
+		if kind == ownerKinds[prefix] {
+			owners = append(owners, name)
+		}
+	}
+	return owners
+}
+
+// ownersIn returns the names of the owners of records.
+func ownersIn(records map[string]string, prefix string) []string {
+	var owners []string
+	for _, key := range slices.Sorted(maps.Keys(records)) {
+		if name, ok := strings.CutPrefix(key, prefix+"/"); ok && key != UsesAnnotation {
+			owners = append(owners, strings.TrimSuffix(name, "_"))
+		}
+	}
+	return owners
 }

@@ -7,6 +7,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// Reference of a pod template to a ConfigMap or Secret, or to a key of it.
+type Reference struct {
+	Kind string
+	Name string
+	// Key is "" for all keys.
+	Key string
+	// Optional references may name a missing object.
+	Optional bool
+	// Mounted is true if only volumes refer whose files the kubelet refreshes.
+	Mounted bool
+}
+
 // ReferencesOf returns the pod's references to ConfigMaps and Secrets, each once, in order. Pull secrets and volumes that only their driver
 // reads are left out: a restart does not help them.
 func ReferencesOf(pod *corev1.PodSpec) []Reference {
@@ -104,3 +116,43 @@ func ofItems(kind, name string, items []corev1.KeyToPath, optional *bool) []Refe
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }
+
+// refersTo maps a field of a pod spec to the kind that it refers to.
+var refersTo = map[string]string{
+	"configMapRef": ConfigMap, "configMapKeyRef": ConfigMap, "configMap": ConfigMap,
+	"secretRef": Secret, "secretKeyRef": Secret, "secret": Secret,
+}
+
+// Rename replaces the names of ConfigMaps and Secrets in the JSON form of a pod spec, or of an object that contains one, by those that to
+// returns.
+func Rename(doc any, to func(kind, name string) string) {
+	switch v := doc.(type) {
+	case []any:
+		for _, item := range v {
+			Rename(item, to)
+		}
+	case map[string]any:
+		for field, below := range v {
+			if ref, ok := below.(map[string]any); ok && refersTo[field] != "" {
+				renameOne(refersTo[field], ref, to)
+			}
+			Rename(below, to)
+		}
+	}
+}
+
+func renameOne(kind string, ref map[string]any, to func(kind, name string) string) {
+	for _, field := range []string{"name", "secretName"} {
+		if name, ok := ref[field].(string); ok {
+			ref[field] = to(kind, name)
+		}
+	}
+}
+
+// Names are the name, and the target that it looks like a version of.
+func (r Reference) Names() []string {
+	if base, ok := BaseOf(r.Name); ok {
+		return []string{r.Name, base}
+	}
+	return []string{r.Name}
+}

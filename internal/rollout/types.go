@@ -5,7 +5,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -194,41 +193,3 @@ const (
 	// ReasonRolloutFailed (False) means that a restart failed. No other restart starts.
 	ReasonRolloutFailed = "RolloutFailed"
 )
-
-// Workload holds the relevant fields of a Deployment, StatefulSet or DaemonSet. It must not be modified.
-type Workload struct {
-	Kind            string
-	Namespace       string
-	Name            string
-	UID             types.UID
-	ResourceVersion string
-	// Labels are the labels of the workload, not of its pods.
-	Labels map[string]string
-	// References are the references of the pod template to ConfigMaps and Secrets, without duplicates, in order.
-	References []Reference
-	// uses are the owners in UsesAnnotation.
-	uses []string
-	// Images of its containers, each once; empty for a workload without references.
-	Images []string
-	// Progress of its rollout.
-	Progress Progress
-
-	deleting bool
-	// created is when the workload was created; changed is the last time when a client other than this package may have changed the
-	// template.
-	created, changed time.Time
-	// records and templates are the annotations with Fettle's prefixes, of the workload and of its pod template.
-	records, templates map[string]string
-}
-
-// Reference of a pod template to a ConfigMap or Secret, or to a key of it.
-type Reference struct {
-	Kind string
-	Name string
-	// Key is "" for all keys.
-	Key string
-	// Optional references may name a missing object.
-	Optional bool
-	// Mounted is true if only volumes refer whose files the kubelet refreshes.
-	Mounted bool
-}

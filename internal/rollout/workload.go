@@ -16,6 +16,32 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 )
 
+// Workload holds the relevant fields of a Deployment, StatefulSet or DaemonSet. It must not be modified.
+type Workload struct {
+	Kind            string
+	Namespace       string
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+	// Labels are the labels of the workload, not of its pods.
+	Labels map[string]string
+	// References are the references of the pod template to ConfigMaps and Secrets, without duplicates, in order.
+	References []Reference
+	// uses are the owners in UsesAnnotation.
+	uses []string
+	// Images of its containers, each once; empty for a workload without references.
+	Images []string
+	// Progress of its rollout.
+	Progress Progress
+
+	deleting bool
+	// created is when the workload was created; changed is the last time when a client other than this package may have changed the
+	// template.
+	created, changed time.Time
+	// records and templates are the annotations with Fettle's prefixes, of the workload and of its pod template.
+	records, templates map[string]string
+}
+
 // workloadOf reads a trimmed Deployment, StatefulSet or DaemonSet. The result shares its maps.
 func workloadOf(obj client.Object) (*Workload, error) {
 	switch o := obj.(type) {

@@ -1,12 +1,36 @@
 package rollout
 
 import (
+	"strings"
 	"sync"
 	"time"
 
-
 	"github.com/fettle-dev/fettle/internal/apply"
 )
+
+// firstPublication ends the annotation of contents that replaced none.
+const firstPublication = " first"
+
+// PublishedAt returns the PublishedAnnotation of contents that are about to be written. live is the annotation of the existing object (in
+// versioned mode: of the previous version), existed whether there is one, and changed whether the contents differ.
+func PublishedAt(live string, existed, changed bool, now time.Time) string {
+	at := now.UTC().Format(time.RFC3339)
+	switch {
+	case !existed:
+		return at + firstPublication
+	case changed || live == "":
+		return at
+	default:
+		return live
+	}
+}
+
+// parsePublishedAt returns when contents were published, and whether they were the first. An invalid annotation gives the zero time.
+func parsePublishedAt(stamp string) (at time.Time, first bool) {
+	text, first := strings.CutSuffix(stamp, firstPublication)
+	at, err := time.Parse(time.RFC3339, text)
+	return at, err == nil && first
+}
 
 // Edits by other clients are reverted. They concern only pods that started before the revert. The API server records the time of each
 // client's last change in managedFields, to the second. It records nothing for a client that only removed keys. The times therefore count
