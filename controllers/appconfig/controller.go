@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -147,12 +146,7 @@ func (r *Reconciler) adopt(ctx context.Context, cfg *configv1.AppConfig, policy 
 // roll restarts the dependents that may restart now, and reports on all of them.
 func (r *Reconciler) roll(ctx context.Context, cfg *configv1.AppConfig, policy rollout.Policy, p plan) (rollout.Report, error) {
 	report, err := r.engine.Roll(ctx, ownerOf(cfg), policy, p.published)
-	for range report.Restarted {
-		r.Metrics.ConfigChanged(monitoring.KindAppConfig, client.ObjectKeyFromObject(cfg))
-	}
-	if report.Event != "" {
-		r.Events.Eventf(cfg, nil, corev1.EventTypeNormal, rollout.EventRestarted, "Reconcile", "%s", report.Event)
-	}
+	r.Restarted(cfg, report.Restarted, report.Event)
 	if err != nil {
 		return report, fmt.Errorf("restart dependents: %w", err)
 	}

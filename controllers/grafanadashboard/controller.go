@@ -144,11 +144,7 @@ func (r *Reconciler) repair(ctx context.Context, live *corev1.ConfigMap) error {
 	}
 	patch := client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{})
 	err := r.client.Patch(ctx, changed, patch, client.FieldOwner(controllerName))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		requeue.Request(ctx) // changed or gone since it was read, of which the watch may tell
-		return nil
-	}
-	if err != nil {
+	if err := requeue.IfOutdated(ctx, err); err != nil {
 		return fmt.Errorf("change ConfigMap %q: %w", name, err)
 	}
 	return nil

@@ -72,11 +72,10 @@ func (r *Reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfi
 		return reconcile.Result{}, publishErr
 	}
 	report, err := r.engine.Roll(ctx, owner(vc), policy(vc), []rollout.Object{object(vc, live)})
+	r.Restarted(vc, report.Restarted, report.Event)
 	if err != nil {
-		r.count(vc, report)
 		return reconcile.Result{}, fmt.Errorf("restart what uses ConfigMap %q: %w", live.Name, err)
 	}
-	r.count(vc, report)
 	hidden, err := r.hidden(ctx, vc, report)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -96,57 +95,38 @@ func (r *Reconciler) onDeleted(ctx context.Context, key types.NamespacedName) (d
 	return done, nil
 }
 
-// publish applies the ConfigMap and returns it; nil if the cache does not show it yet.
+// publish applies the ConfigMap and returns it; nil if the cache does not show it yet. The engine records what runs with the ConfigMap
+// before it changes.
 func (r *Reconciler) publish(ctx context.Context, vc *votingv1alpha1.VoteConfig) (*corev1.ConfigMap, error) {
 	live, current, err := r.look(ctx, vc)
 	if err != nil || !current {
 		return nil, err
 	}
-	data := published(&vc.Spec)
+	data, operation := published(&vc.Spec), "updated"
+	if live == nil {
+		operation = "created"
+	}
 	differs := live == nil || changes(live, data)
 	if differs {
-		if ok, err := r.adopt(ctx, vc, live); err != nil || !ok {
+		if ok, err := r.engine.RecordBaseline(ctx, owner(vc), policy(vc), []rollout.Object{object(vc, live)}); err != nil || !ok {
 			return nil, err // or the watch triggers the next reconcile
 		}
 	}
 	if err := r.Applier.Apply(ctx, vc, configMap(vc, data, live, r.Clock.Now())); err != nil {
 		return nil, err
 	}
-	return r.cacheCurrent(ctx, vc, live, differs)
-}
-
-// cacheCurrent returns the ConfigMap once the cache shows what was applied. before is the previous one, and differs says whether it
-// had other data.
-func (r *Reconciler) cacheCurrent(ctx context.Context, vc *votingv1alpha1.VoteConfig, before *corev1.ConfigMap, differs bool) (*corev1.ConfigMap, error) {
-	shown, current, err := r.look(ctx, vc)
+	live, current, err = r.look(ctx, vc)
 	if err != nil {
 		return nil, err
 	}
-	settled := current && holds(shown, published(&vc.Spec))
-	if wrote := settled || !current; wrote && differs {
-		log.FromContext(ctx).Info("ConfigMap reconciled", "configMap", configMapName(vc), "operation", operation(before))
+	settled := current && holds(live, data)
+	if differs && (settled || !current) {
+		log.FromContext(ctx).Info("ConfigMap reconciled", "configMap", configMapName(vc), "operation", operation)
 	}
 	if !settled {
 		return nil, nil // the watch triggers the next reconcile, also when it is being deleted
 	}
-	return shown, nil
-}
-
-// adopt makes the engine record what runs with live, which is about to change; nil if there is none yet.
-func (r *Reconciler) adopt(ctx context.Context, vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap) (bool, error) {
-	ok, err := r.engine.RecordBaseline(ctx, owner(vc), policy(vc), []rollout.Object{object(vc, live)})
-	if err != nil {
-		return false, fmt.Errorf("note what runs with ConfigMap %q: %w", configMapName(vc), err)
-	}
-	return ok, nil
-}
-
-// operation names the change of the ConfigMap, for the log.
-func operation(before *corev1.ConfigMap) string {
-	if before == nil {
-		return "created"
-	}
-	return "updated"
+	return live, nil
 }
 
 // look returns the VoteConfig's ConfigMap from the cache, nil if there is none of its own, and whether the cache shows the last

@@ -18,9 +18,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-const (
-	maxDependentMessage = 256
-)
+const maxDependentMessage = 256
 
 // summarized are the conditions that Ready summarizes, the most important first.
 var summarized = []string{votingv1alpha1.VoteConfigPublished, votingv1alpha1.VoteConfigRolledOut}
@@ -101,21 +99,12 @@ func phase(ready metav1.Condition) votingv1alpha1.VoteConfigPhase {
 // progress are the reasons of Ready that report a rollout in progress.
 var progress = []string{votingv1alpha1.ReasonRollingOut, votingv1alpha1.ReasonDebouncing}
 
-// states maps the states of the engine to those of the API.
-var states = map[rollout.State]votingv1alpha1.DependentState{
-	rollout.UpToDate:   votingv1alpha1.DependentUpToDate,
-	rollout.Pending:    votingv1alpha1.DependentPending,
-	rollout.Restarting: votingv1alpha1.DependentRestarting,
-	rollout.Failed:     votingv1alpha1.DependentFailed,
-	rollout.Paused:     votingv1alpha1.DependentPaused,
-}
-
 func dependents(report rollout.Report) []votingv1alpha1.VoteConfigDependent {
 	var out []votingv1alpha1.VoteConfigDependent
 	listed, _ := report.Bounded() // RolledOut tells how many there are
 	for _, d := range listed {
 		out = append(out, votingv1alpha1.VoteConfigDependent{
-			Kind: d.Kind, Name: d.Name, Hash: d.Hash, State: states[d.State], Message: conditions.Clip(d.Message, maxDependentMessage),
+			Kind: d.Kind, Name: d.Name, Hash: d.Hash, State: votingv1alpha1.DependentState(d.State), Message: conditions.Clip(d.Message, maxDependentMessage),
 		})
 	}
 	return out
@@ -150,3 +139,10 @@ func isStock(image string) bool {
 	named, err := reference.ParseNormalizedNamed(image)
 	return err == nil && strings.HasSuffix("/"+reference.Path(named), "/"+stockImage)
 }
+
+// readyNote is the note of the event of a VoteConfig that became Ready.
+func readyNote(vc *votingv1alpha1.VoteConfig) string {
+	return fmt.Sprintf("ConfigMap %q holds the options %s", vc.Status.ConfigMapName, vc.Status.OptionsSummary)
+}
+
+func created(_, before *votingv1alpha1.VoteConfig) bool { return before.Status.Hash == "" }

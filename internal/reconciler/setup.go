@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +26,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/requeue"
+	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 const (
@@ -146,6 +148,16 @@ func OwnerNames(kind string) client.IndexerFunc {
 			return []string{l[LabelOwnerName]}
 		}
 		return nil
+	}
+}
+
+// Restarted counts the restarts of workloads for obj, and emits an event with this note unless it is "".
+func (t *Tools) Restarted(obj client.Object, restarts int, note string) {
+	for range restarts {
+		t.Metrics.ConfigChanged(t.Kind, client.ObjectKeyFromObject(obj))
+	}
+	if note != "" {
+		t.Events.Eventf(obj, nil, corev1.EventTypeNormal, rollout.EventRestarted, "Restart", "%s", note)
 	}
 }
 
