@@ -33,7 +33,7 @@ var clusterServiceVersion = schema.GroupVersionKind{Group: "operators.coreos.com
 func (u *upRun) installOLM(ctx context.Context, report reporter) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	defer cancel()
-	module, err := goModule(ctx, "olm", olmModule)
+	module, err := goModule(ctx, olmModule)
 	if err != nil {
 		return "", err
 	}
@@ -104,15 +104,15 @@ type module struct {
 	Version, Dir string
 }
 
-// goModule downloads a module at the version that a family of hack/tools pins.
-func goModule(ctx context.Context, family, path string) (module, error) {
+// goModule downloads a module at the version that hack/go.mod pins.
+func goModule(ctx context.Context, path string) (module, error) {
 	var m module
 	hack, err := findHackDir()
 	if err != nil {
 		return m, err
 	}
 	for _, args := range [][]string{{"mod", "download", path}, {"list", "-m", "-json", path}} {
-		cmd := exec.CommandContext(ctx, "go", append([]string{"-C", filepath.Join(hack, "tools", family)}, args...)...)
+		cmd := exec.CommandContext(ctx, "go", append([]string{"-C", hack}, args...)...)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
