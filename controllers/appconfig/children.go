@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/reconciler"
 )
 
@@ -64,7 +65,7 @@ func (r *Reconciler) secretOf(ctx context.Context, cfg *configv1.AppConfig, cm *
 }
 
 // conflict returns the other user of the target's name: an AppConfig with precedence, or an object of another owner.
-func (r *Reconciler) conflict(ctx context.Context, cfg *configv1.AppConfig) (*conditionState, error) {
+func (r *Reconciler) conflict(ctx context.Context, cfg *configv1.AppConfig) (*conditions.State, error) {
 	name := targetName(cfg)
 	first, holder, err := r.publisher(ctx, cfg.Namespace, name)
 	if err != nil {

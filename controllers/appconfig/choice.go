@@ -3,27 +3,10 @@ package appconfig
 import (
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 )
-
-// conditionState is the state of one condition.
-type conditionState struct {
-	status          metav1.ConditionStatus
-	reason, message string
-}
-
-func yes(reason, message string) conditionState {
-	return conditionState{metav1.ConditionTrue, reason, message}
-}
-func no(reason, message string) conditionState {
-	return conditionState{metav1.ConditionFalse, reason, message}
-}
-func unknown(reason, message string) conditionState {
-	return conditionState{metav1.ConditionUnknown, reason, message}
-}
 
 // choice is the revision to publish, and the reason.
 type choice struct {
@@ -32,7 +15,7 @@ type choice struct {
 	// fresh is true if the revision is what the spec renders to.
 	fresh bool
 	// published is the condition, unless publishing fails.
-	published conditionState
+	published conditions.State
 	// rolledBack is true if the last good revision replaces one whose rollout failed.
 	rolledBack bool
 }
@@ -46,16 +29,16 @@ func choose(cfg *configv1.AppConfig, out rendered, found existing) choice {
 	case cfg.Spec.Rollback != nil:
 		return requestedRollback(cfg, out, found, live)
 	case out.problem != nil:
-		return choice{revision: liveOrCopy(found, live), published: unknown(out.problem.reason, stillPublished(live))}
+		return choice{revision: liveOrCopy(found, live), published: conditions.Unknown(out.problem.Reason, stillPublished(live))}
 	}
 	if good := rollbackTarget(cfg, out, found); good != nil {
-		return choice{revision: good, rolledBack: true, published: yes(configv1.ReasonRolledBack, fmt.Sprintf(
+		return choice{revision: good, rolledBack: true, published: conditions.True(configv1.ReasonRolledBack, fmt.Sprintf(
 			"revision %d is published again until the rendered contents change", good.number))}
 	}
 	next := found.next(out)
 	next.number = nextNumber(cfg, next)
 	next.name = copyName(cfg, next.hash)
-	return choice{revision: &next, fresh: true, published: yes(configv1.ReasonPublished, fmt.Sprintf("revision %d", next.number))}
+	return choice{revision: &next, fresh: true, published: conditions.True(configv1.ReasonPublished, fmt.Sprintf("revision %d", next.number))}
 }
 
 // nextNumber is the number of the next revision. status records the used numbers, in case the published objects were deleted or are
@@ -93,11 +76,11 @@ func liveOrCopy(found existing, live *revision) *revision {
 func previewed(out rendered, live *revision) choice {
 	switch {
 	case out.problem != nil:
-		return choice{revision: live, published: unknown(out.problem.reason, stillPublished(live))}
+		return choice{revision: live, published: conditions.Unknown(out.problem.Reason, stillPublished(live))}
 	case live != nil && live.hash == out.hash:
-		return choice{revision: live, published: yes(configv1.ReasonPublished, "publishing would change nothing")}
+		return choice{revision: live, published: conditions.True(configv1.ReasonPublished, "publishing would change nothing")}
 	}
-	return choice{revision: live, published: yes(configv1.ReasonPreview, "spec.preview is true: "+stillPublished(live)+"; status.preview lists the changes")}
+	return choice{revision: live, published: conditions.True(configv1.ReasonPreview, "spec.preview is true: "+stillPublished(live)+"; status.preview lists the changes")}
 }
 
 // requestedRollback is the choice of spec.rollback.
@@ -111,13 +94,13 @@ func requestedRollback(cfg *configv1.AppConfig, out rendered, found existing, li
 	}
 	switch {
 	case to != nil:
-		return choice{revision: to, published: yes(configv1.ReasonRolledBack, fmt.Sprintf(
+		return choice{revision: to, published: conditions.True(configv1.ReasonRolledBack, fmt.Sprintf(
 			"revision %d is published, as spec.rollback asks; remove it to publish what is rendered", to.number))}
 	case number != 0:
-		return choice{revision: liveOrCopy(found, live), published: no(configv1.ReasonRevisionMissing, fmt.Sprintf(
+		return choice{revision: liveOrCopy(found, live), published: conditions.False(configv1.ReasonRevisionMissing, fmt.Sprintf(
 			"spec.rollback.toRevision: revision %d is not kept: %s; choose one of %v, or remove spec.rollback", number, stillPublished(live), numbers(found)))}
 	default:
-		return choice{revision: liveOrCopy(found, live), published: no(configv1.ReasonRevisionMissing,
+		return choice{revision: liveOrCopy(found, live), published: conditions.False(configv1.ReasonRevisionMissing,
 			"spec.rollback: there is no earlier revision: "+stillPublished(live)+"; remove spec.rollback")}
 	}
 }
@@ -141,18 +124,18 @@ func rollbackTarget(cfg *configv1.AppConfig, out rendered, found existing) *revi
 
 // waitingForValues is a rendering that waits for s to exist.
 func waitingForValues(cfg *configv1.AppConfig, s source) rendered {
-	return rendered{problem: new(no(configv1.ReasonValuesMissing, fmt.Sprintf(
+	return rendered{problem: new(conditions.False(configv1.ReasonValuesMissing, fmt.Sprintf(
 		"spec.valuesFrom: %s %q does not exist in namespace %q: create it, or mark the reference optional", s.kind, s.name, cfg.Namespace)))}
 }
 
 // nameTaken reports that another AppConfig publishes under the same name.
-func nameTaken(name string, holder *configv1.AppConfig) conditionState {
-	return no(fettlev1.ReasonNameConflict, fmt.Sprintf(
+func nameTaken(name string, holder *configv1.AppConfig) conditions.State {
+	return conditions.False(fettlev1.ReasonNameConflict, fmt.Sprintf(
 		"AppConfig %q publishes %q already: set another spec.target.name, or remove one of the two", holder.Name, name))
 }
 
 // nameOccupied reports that an object without an AppConfig has the name of the target.
-func nameOccupied(kind, name string) conditionState {
-	return no(fettlev1.ReasonNameConflict, fmt.Sprintf(
+func nameOccupied(kind, name string) conditions.State {
+	return conditions.False(fettlev1.ReasonNameConflict, fmt.Sprintf(
 		"%s %q exists and is not controlled by this AppConfig: set another spec.target.name, or remove the %s", kind, name, kind))
 }

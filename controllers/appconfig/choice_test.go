@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/digest"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
@@ -48,7 +49,7 @@ func targeted(r revision, kept ...revision) existing {
 func TestChoose(t *testing.T) {
 	a, b, c := rev(1, "a"), rev(2, "b"), rev(3, "c")
 	history := targeted(c, c, b, a)
-	problem := rendered{problem: new(no(configv1.ReasonTemplateError, "wrong"))}
+	problem := rendered{problem: new(conditions.False(configv1.ReasonTemplateError, "wrong"))}
 	rollback := func(to int64) func(*configv1.AppConfig) {
 		return func(cfg *configv1.AppConfig) { cfg.Spec.Rollback = &configv1.AppConfigRollback{ToRevision: to} }
 	}
@@ -93,7 +94,7 @@ func TestChoose(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := choose(tc.cfg, tc.out, tc.found)
-			if got.published.reason != tc.reason {
+			if got.published.Reason != tc.reason {
 				t.Errorf("Published is %v", got.published)
 			}
 			switch {
@@ -159,7 +160,7 @@ func TestSurplus(t *testing.T) {
 // If the published objects have no copy, another client may have changed their contents: they are not adopted.
 func TestChoose_ignoresDrift(t *testing.T) {
 	cfg := config(func(cfg *configv1.AppConfig) { cfg.Spec.Target.HistoryLimit = new(int32(0)) })
-	problem := rendered{problem: new(no(configv1.ReasonTemplateError, "wrong"))}
+	problem := rendered{problem: new(conditions.False(configv1.ReasonTemplateError, "wrong"))}
 	found := targeted(rev(1, "a"))
 	if p := desired(cfg, choose(cfg, problem, found), found, now); len(p.objects) != 0 || p.changes || !p.published[0].Exists {
 		t.Errorf("%d objects, changes %v, published %+v", len(p.objects), p.changes, p.published)

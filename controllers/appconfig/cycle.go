@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 )
 
 // cycleOf returns the AppConfigs through which cfg uses its own output as values, from cfg to cfg; nil if there is no cycle.
@@ -45,7 +46,7 @@ func namesAlong(way []*configv1.AppConfig) []string {
 
 // cyclicValues is the rendering of an AppConfig that would change with each of its own publications.
 func cyclicValues(names []string) rendered {
-	return rendered{problem: new(no(configv1.ReasonCircularValues, fmt.Sprintf(
+	return rendered{problem: new(conditions.False(configv1.ReasonCircularValues, fmt.Sprintf(
 		"spec.valuesFrom: the values come from what this AppConfig publishes (%s): each publication would change them; remove one of these references",
 		strings.Join(names, " takes from "))))}
 }

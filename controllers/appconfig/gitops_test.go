@@ -18,7 +18,7 @@ func TestGitOps_health(t *testing.T) {
 	a, b := rev(1, "a"), rev(2, "b")
 	done := reported(metav1.ConditionTrue, rollout.ReasonRolledOut)
 	previewed := config(func(cfg *configv1.AppConfig) { cfg.Spec.Preview = true })
-	wrong := func(reason string) rendered { return rendered{problem: new(no(reason, "wrong"))} }
+	wrong := func(reason string) rendered { return rendered{problem: new(conditions.False(reason, "wrong"))} }
 	for name, tc := range map[string]struct {
 		cfg          *configv1.AppConfig
 		out          rendered

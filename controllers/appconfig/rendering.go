@@ -47,7 +47,7 @@ type rendered struct {
 	// inputs identifies the sources of the content, if there are more than the spec; see inputsKey.
 	inputs   string
 	warnings []string
-	problem  *conditionState
+	problem  *conditions.State
 }
 
 // overrides are those of the spec's environment; empty if there are none.
@@ -119,7 +119,7 @@ func renderAll(cfg *configv1.AppConfig, sourced map[string]render.Value) rendere
 }
 
 func rejected(reason string, err error) rendered {
-	return rendered{problem: new(no(reason, err.Error()))}
+	return rendered{problem: new(conditions.False(reason, err.Error()))}
 }
 
 // reasonOf distinguishes a result that is too large from an invalid template.

@@ -58,13 +58,13 @@ func TestRenderAll_reasons(t *testing.T) {
 			cfg.Spec.Config, cfg.Spec.Files, cfg.Spec.Schema = tc.config, tc.files, tc.schema
 		})
 		out := renderAll(cfg, nil)
-		if out.problem == nil || out.problem.reason != tc.reason {
+		if out.problem == nil || out.problem.Reason != tc.reason {
 			t.Errorf("%s: %+v, want %s", name, out.problem, tc.reason)
 			continue
 		}
 		for _, word := range tc.words {
-			if !strings.Contains(out.problem.message, word) {
-				t.Errorf("%s: %q does not say %q", name, out.problem.message, word)
+			if !strings.Contains(out.problem.Message, word) {
+				t.Errorf("%s: %q does not say %q", name, out.problem.Message, word)
 			}
 		}
 	}
@@ -79,15 +79,15 @@ func TestTooLarge(t *testing.T) {
 	cfg := config(func(cfg *configv1.AppConfig) {
 		cfg.Spec.Values, cfg.Spec.Config = map[string]string{"v": strings.Repeat("v", 600<<10)}, map[string]string{"A": large(), "B": large()}
 	})
-	if out := renderAll(cfg, nil); out.problem == nil || out.problem.reason != fettlev1.ReasonTooLarge {
+	if out := renderAll(cfg, nil); out.problem == nil || out.problem.Reason != fettlev1.ReasonTooLarge {
 		t.Errorf("two keys that are too large together: %+v", out.problem)
 	}
 	cfg.Spec.Config = map[string]string{"A": "{{ .Values.v }}{{ .Values.v }}"}
-	if out := renderAll(cfg, nil); out.problem == nil || out.problem.reason != fettlev1.ReasonTooLarge {
+	if out := renderAll(cfg, nil); out.problem == nil || out.problem.Reason != fettlev1.ReasonTooLarge {
 		t.Errorf("one key that is too large: %+v", out.problem)
 	}
 	cfg.Spec.Config = map[string]string{"A": "{{ nothing of 1048576 bytes }}"}
-	if out := renderAll(cfg, nil); out.problem == nil || out.problem.reason != configv1.ReasonTemplateError {
+	if out := renderAll(cfg, nil); out.problem == nil || out.problem.Reason != configv1.ReasonTemplateError {
 		t.Errorf("a template that names the limit: %+v", out.problem)
 	}
 }

@@ -52,7 +52,7 @@ func (c *testCase) out(t *testing.T) rendered {
 	}
 	out := renderAll(&c.App, values)
 	if out.problem != nil {
-		t.Fatal(out.problem.message)
+		t.Fatal(out.problem.Message)
 	}
 	out.hash = contentHash(testKey, c.App.UID, out.content)
 	return out

@@ -50,9 +50,9 @@ func setStatus(cfg *configv1.AppConfig, out rendered, p plan, found existing, se
 		}
 	}
 	recordOutcome(cfg, out, p, found, seen)
-	put(cfg, configv1.AppConfigRendered, renderedState(out))
-	put(cfg, configv1.AppConfigPublished, publishedState(cfg, p, seen))
-	put(cfg, configv1.AppConfigRolledOut, rolledOutState(cfg, p, seen))
+	conditions.SetState(cfg, configv1.AppConfigRendered, true, renderedState(out))
+	conditions.SetState(cfg, configv1.AppConfigPublished, true, publishedState(cfg, p, seen))
+	conditions.SetState(cfg, configv1.AppConfigRolledOut, true, rolledOutState(cfg, p, seen))
 	summarize(cfg)
 }
 
@@ -70,7 +70,7 @@ func summarize(cfg *configv1.AppConfig) {
 	conditions.Summarize(cfg, summarized...)
 	published := meta.FindStatusCondition(st.Conditions, configv1.AppConfigPublished)
 	if meta.IsStatusConditionTrue(st.Conditions, fettlev1.Ready) && published.Reason == configv1.ReasonPreview {
-		put(cfg, fettlev1.Ready, yes(published.Reason, published.Message))
+		conditions.SetState(cfg, fettlev1.Ready, true, conditions.True(published.Reason, published.Message))
 	}
 	st.Phase = phase(st.Conditions)
 	conditions.SetStalled(cfg, false, terminal...)
@@ -119,16 +119,16 @@ func recordOutcome(cfg *configv1.AppConfig, out rendered, p plan, found existing
 	}
 }
 
-func renderedState(out rendered) conditionState {
+func renderedState(out rendered) conditions.State {
 	if out.problem != nil {
 		return *out.problem
 	}
-	return yes(configv1.ReasonRendered, fmt.Sprintf("%d keys", len(out.data)+len(out.secret)))
+	return conditions.True(configv1.ReasonRendered, fmt.Sprintf("%d keys", len(out.data)+len(out.secret)))
 }
 
-func publishedState(cfg *configv1.AppConfig, p plan, seen observed) conditionState {
+func publishedState(cfg *configv1.AppConfig, p plan, seen observed) conditions.State {
 	if seen.applyErr != nil {
-		return no(apply.Reason(seen.applyErr), seen.applyErr.Error())
+		return conditions.False(apply.Reason(seen.applyErr), seen.applyErr.Error())
 	}
 	if seen.throttled {
 		return throttledState(cfg)
@@ -136,18 +136,18 @@ func publishedState(cfg *configv1.AppConfig, p plan, seen observed) conditionSta
 	return p.choice.published
 }
 
-func rolledOutState(cfg *configv1.AppConfig, p plan, seen observed) conditionState {
+func rolledOutState(cfg *configv1.AppConfig, p plan, seen observed) conditions.State {
 	switch {
 	case seen.applyErr != nil:
-		return unknown(fettlev1.ReasonReconciling, "unknown until the contents are published")
+		return conditions.Unknown(fettlev1.ReasonReconciling, "unknown until the contents are published")
 	case seen.policyErr != nil:
-		return no(configv1.ReasonInvalidWindow, seen.policyErr.Error()+": no workload restarts until it is corrected")
+		return conditions.False(configv1.ReasonInvalidWindow, seen.policyErr.Error()+": no workload restarts until it is corrected")
 	case p.rolledBack:
-		return no(configv1.ReasonRolledBack, fmt.Sprintf("the rollout of hash %s failed (%s); revision %d is published until the rendered contents change. %s",
+		return conditions.False(configv1.ReasonRolledBack, fmt.Sprintf("the rollout of hash %s failed (%s); revision %d is published until the rendered contents change. %s",
 			cfg.Status.FailedHash, cfg.Status.FailureMessage, p.revision.number, seen.report.Condition.Message))
 	}
 	c := seen.report.Condition
-	return conditionState{c.Status, c.Reason, c.Message}
+	return conditions.State{Status: c.Status, Reason: c.Reason, Message: c.Message}
 }
 
 // preview lists the changes that publishing would make; nil if it is not requested or the rendering failed.
@@ -192,22 +192,18 @@ func setPaused(cfg *configv1.AppConfig) {
 
 // setThrottled reports that the rendered contents are not published yet, since they change too often.
 func setThrottled(cfg *configv1.AppConfig, out rendered) {
-	put(cfg, configv1.AppConfigRendered, renderedState(out))
-	put(cfg, configv1.AppConfigPublished, throttledState(cfg))
+	conditions.SetState(cfg, configv1.AppConfigRendered, true, renderedState(out))
+	conditions.SetState(cfg, configv1.AppConfigPublished, true, throttledState(cfg))
 	summarize(cfg)
 }
 
 // setConflict reports that nothing is published, since another object has the name.
-func setConflict(cfg *configv1.AppConfig, v conditionState) {
+func setConflict(cfg *configv1.AppConfig, v conditions.State) {
 	cfg.Status = configv1.AppConfigStatus{ObservedGeneration: cfg.Generation, Conditions: cfg.Status.Conditions}
-	put(cfg, configv1.AppConfigRendered, unknown(fettlev1.ReasonReconciling, "not rendered while another object has the name of the target"))
-	put(cfg, configv1.AppConfigPublished, v)
-	put(cfg, configv1.AppConfigRolledOut, unknown(fettlev1.ReasonReconciling, "nothing is published"))
+	conditions.SetState(cfg, configv1.AppConfigRendered, true, conditions.Unknown(fettlev1.ReasonReconciling, "not rendered while another object has the name of the target"))
+	conditions.SetState(cfg, configv1.AppConfigPublished, true, v)
+	conditions.SetState(cfg, configv1.AppConfigRolledOut, true, conditions.Unknown(fettlev1.ReasonReconciling, "nothing is published"))
 	summarize(cfg)
-}
-
-func put(cfg *configv1.AppConfig, conditionType string, v conditionState) {
-	conditions.Set(cfg, conditionType, v.status, v.reason, v.message)
 }
 
 // progress are the reasons of a rollout in progress.

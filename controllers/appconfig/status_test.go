@@ -98,7 +98,7 @@ func TestAutomaticRollback_endsWithOtherContents(t *testing.T) {
 	cfg := config(func(cfg *configv1.AppConfig) {
 		cfg.Spec.Rollout.AutoRollback, cfg.Status.LastGoodRevision, cfg.Status.FailedHash = true, 1, hashOf("b")
 	})
-	missing := decide(cfg, rendered{problem: new(no(configv1.ReasonTemplateError, "wrong"))}, targeted(a, b, a), reported(metav1.ConditionTrue, rollout.ReasonRolledOut))
+	missing := decide(cfg, rendered{problem: new(conditions.False(configv1.ReasonTemplateError, "wrong"))}, targeted(a, b, a), reported(metav1.ConditionTrue, rollout.ReasonRolledOut))
 	if missing.Status.FailedHash != hashOf("b") {
 		t.Error("a rendering that fails for a while forgets what failed to roll out")
 	}
@@ -149,12 +149,12 @@ func TestOnlyDependents(t *testing.T) {
 	before := decide(config(), outOf("a"), existing{}, reported(metav1.ConditionFalse, rollout.ReasonRollingOut))
 	after := before.DeepCopy()
 	after.Status.Dependents = []configv1.AppConfigDependent{{Kind: "Deployment", Name: "web"}}
-	put(after, configv1.AppConfigRolledOut, no(configv1.ReasonRollingOut, "1 of 2"))
-	put(after, fettlev1.Ready, no(configv1.ReasonRollingOut, "1 of 2"))
+	conditions.SetState(after, configv1.AppConfigRolledOut, true, conditions.False(configv1.ReasonRollingOut, "1 of 2"))
+	conditions.SetState(after, fettlev1.Ready, true, conditions.False(configv1.ReasonRollingOut, "1 of 2"))
 	if !onlyDependents(after, before) || !onlyProgress(after, before) {
 		t.Error("progress of a rollout does not wait")
 	}
-	put(after, configv1.AppConfigRolledOut, no(configv1.ReasonRolloutFailed, "failed"))
+	conditions.SetState(after, configv1.AppConfigRolledOut, true, conditions.False(configv1.ReasonRolloutFailed, "failed"))
 	if onlyDependents(after, before) {
 		t.Error("a failure waits")
 	}

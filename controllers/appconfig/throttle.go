@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 )
 
 // An AppConfig publishes publishBurst times at once, and then every publishEvery. This bounds the cost of a loop through other
@@ -67,8 +68,8 @@ func (t *throttle) forget(key client.ObjectKey) {
 }
 
 // throttledState is the condition Published of an AppConfig that has published too often.
-func throttledState(cfg *configv1.AppConfig) conditionState {
-	return no(configv1.ReasonThrottled, fmt.Sprintf(
+func throttledState(cfg *configv1.AppConfig) conditions.State {
+	return conditions.False(configv1.ReasonThrottled, fmt.Sprintf(
 		"the contents changed more than %d times in short order and are now published every %s: find who keeps changing the objects of spec.valuesFrom, or what is published as %q",
 		publishBurst, publishEvery, targetName(cfg)))
 }

@@ -66,14 +66,14 @@ func TestOrphanedVolumes_stayUntilDecided(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 		v := volumesReady(c.pg, &seen, growth{}, nil, time.Now())
-		if told := v.reason == databasev1alpha1.ReasonOrphanedVolumes; told != (c.want != "[]") {
+		if told := v.Reason == databasev1alpha1.ReasonOrphanedVolumes; told != (c.want != "[]") {
 			t.Errorf("%s: %+v", c.name, v)
 		}
 	}
 	seen := assemble(wanting(1, uid), set(1), nil, claimsOf("new", 1), nil, podVersion{})
 	v := volumesReady(wanting(1, uid), &seen, growth{}, nil, time.Now())
-	if want := "kubectl -n shop annotate pvc data-pg-1 fettle.dev/unused-by-"; v.status != metav1.ConditionFalse || !strings.HasSuffix(v.message, want) {
-		t.Errorf("%s %q: want False, and at the end %q", v.status, v.message, want)
+	if want := "kubectl -n shop annotate pvc data-pg-1 fettle.dev/unused-by-"; v.Status != metav1.ConditionFalse || !strings.HasSuffix(v.Message, want) {
+		t.Errorf("%s %q: want False, and at the end %q", v.Status, v.Message, want)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 )
 
 // isHibernated is true when all instances are stopped, as the spec asks.
@@ -50,19 +51,19 @@ func beingCreated(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at 
 	return at.Sub(begun.Time) < creationTime
 }
 
-func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionState {
+func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditions.State {
 	c := &seen.cluster
 	switch primary := c.primary(); {
 	case isHibernated(pg, c):
-		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped because spec.hibernated is true")
+		return conditions.True(databasev1alpha1.ReasonHibernated, "all instances are stopped because spec.hibernated is true")
 	case primary != nil:
 		return primaryState(pg, seen, primary)
 	case pg.Spec.Hibernated:
-		return no(databasev1alpha1.ReasonScaling, "all instances are being stopped because spec.hibernated is true")
+		return conditions.False(databasev1alpha1.ReasonScaling, "all instances are being stopped because spec.hibernated is true")
 	}
 	for i := range c.instances {
 		if bad := podProblemOf(&c.instances[i]); bad != nil && (len(c.instances) == 1 || neverReady(pg)) {
-			return no(bad.Reason, bad.Message)
+			return conditions.False(bad.Reason, bad.Message)
 		}
 	}
 	if neverReady(pg) {
@@ -72,38 +73,38 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionStat
 }
 
 // noPrimary tells of a primary that there was once.
-func noPrimary(c *cluster) conditionState {
+func noPrimary(c *cluster) conditions.State {
 	if best := c.mostAdvanced(); best != nil {
-		return no(databasev1alpha1.ReasonDataLossNotAccepted, fmt.Sprintf("no primary: %s %s", best.name, best.status.Message))
+		return conditions.False(databasev1alpha1.ReasonDataLossNotAccepted, fmt.Sprintf("no primary: %s %s", best.name, best.status.Message))
 	}
 	if !slices.ContainsFunc(c.instances, func(i instance) bool { return !i.fenced }) && len(c.instances) > 0 {
-		return no(databasev1alpha1.ReasonInstanceFenced, fmt.Sprintf("no primary: the annotation %s stops all of them; remove it to start them again",
+		return conditions.False(databasev1alpha1.ReasonInstanceFenced, fmt.Sprintf("no primary: the annotation %s stops all of them; remove it to start them again",
 			databasev1alpha1.AnnotationFenced))
 	}
 	if count, _ := c.unschedulable(); count > 0 && count == len(c.instances) {
-		return no(databasev1alpha1.ReasonNoPrimary, "no primary, because no instance has a node: "+podProblemOf(&c.instances[0]).Message)
+		return conditions.False(databasev1alpha1.ReasonNoPrimary, "no primary, because no instance has a node: "+podProblemOf(&c.instances[0]).Message)
 	}
-	return no(databasev1alpha1.ReasonNoPrimary, "no primary: the instances elect one among those that are healthy; see status.instanceStatuses")
+	return conditions.False(databasev1alpha1.ReasonNoPrimary, "no primary: the instances elect one among those that are healthy; see status.instanceStatuses")
 }
 
 // primaryState tells of the primary, and why it does not give way to the instance that spec.preferredPrimary names. Where its agent does
 // not answer, that stays as it was.
-func primaryState(pg *databasev1alpha1.PostgreSQL, seen *observed, primary *instance) conditionState {
+func primaryState(pg *databasev1alpha1.PostgreSQL, seen *observed, primary *instance) conditions.State {
 	text := primary.name + " is primary"
 	was := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLPrimaryReady)
 	switch {
 	case primary.status != nil && primary.status.Reason == databasev1alpha1.ReasonWritesRejected:
-		return no(primary.status.Reason, primary.status.Message)
+		return conditions.False(primary.status.Reason, primary.status.Message)
 	case primary.status != nil && primary.status.Election.TargetOnProbation != "":
 		wanted := primary.status.Election.TargetOnProbation
-		return yes(databasev1alpha1.ReasonSwitchoverDeferred, fmt.Sprintf(
+		return conditions.True(databasev1alpha1.ReasonSwitchoverDeferred, fmt.Sprintf(
 			"%s; %s (spec.preferredPrimary) was unresponsive as primary and is eligible again after 10 minutes: to switch over now, set the annotation %s=%s",
 			text, wanted, databasev1alpha1.AnnotationSwitchover, wanted))
 	case primary.status == nil && was != nil && was.Reason == databasev1alpha1.ReasonSwitchoverDeferred &&
 		was.ObservedGeneration == pg.Generation && seen.formerPrimary == primary.name:
-		return yes(was.Reason, was.Message)
+		return conditions.True(was.Reason, was.Message)
 	}
-	return yes(databasev1alpha1.ReasonPrimaryReady, text+missingStandbys(pg, &seen.cluster))
+	return conditions.True(databasev1alpha1.ReasonPrimaryReady, text+missingStandbys(pg, &seen.cluster))
 }
 
 // missingStandbys adds to what is said of a primary that it has too few replicas to acknowledge what is written; empty where it has
@@ -122,7 +123,7 @@ func missingStandbys(pg *databasev1alpha1.PostgreSQL, c *cluster) string {
 }
 
 // firstReady tells of a primary that never was.
-func firstReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionState {
+func firstReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditions.State {
 	instances := seen.cluster.instances
 	for i := range instances {
 		if v, ok := copyState(pg, &instances[i]); ok {
@@ -131,23 +132,23 @@ func firstReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionState 
 	}
 	first := max(0, slices.IndexFunc(instances, func(i instance) bool { return !i.ready() }))
 	if len(instances) == 0 || beingCreated(pg, &seen.cluster, &instances[first], seen.at) {
-		return no(databasev1alpha1.ReasonCreating, "the first instance is being started")
+		return conditions.False(databasev1alpha1.ReasonCreating, "the first instance is being started")
 	}
-	return no(databasev1alpha1.ReasonInstanceNotReady, notReady(pg, &instances[first]))
+	return conditions.False(databasev1alpha1.ReasonInstanceNotReady, notReady(pg, &instances[first]))
 }
 
-func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionState {
+func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditions.State {
 	c := &seen.cluster
 	switch {
 	case isHibernated(pg, c):
-		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped because spec.hibernated is true")
+		return conditions.True(databasev1alpha1.ReasonHibernated, "all instances are stopped because spec.hibernated is true")
 	case c.set == nil && seen.applyErr != nil:
-		return unknown(fettlev1.ReasonReconciling, "the StatefulSet does not exist")
+		return conditions.Unknown(fettlev1.ReasonReconciling, "the StatefulSet does not exist")
 	case seen.step.reason != "":
-		return no(seen.step.reason, seen.step.message)
+		return conditions.False(seen.step.reason, seen.step.message)
 	}
 	if going := c.terminatingInstance(); going != nil {
-		return no(databasev1alpha1.ReasonScaling, going.name+" is being stopped")
+		return conditions.False(databasev1alpha1.ReasonScaling, going.name+" is being stopped")
 	}
 	fenced := ""
 	for i := range c.instances {
@@ -160,32 +161,32 @@ func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionSt
 		}
 	}
 	if fenced != "" {
-		return no(databasev1alpha1.ReasonInstanceFenced, fmt.Sprintf("%s is stopped by the annotation %s: remove it to start the instance again",
+		return conditions.False(databasev1alpha1.ReasonInstanceFenced, fmt.Sprintf("%s is stopped by the annotation %s: remove it to start the instance again",
 			fenced, databasev1alpha1.AnnotationFenced))
 	}
-	return yes(databasev1alpha1.ReasonInstancesReady, "all instances are ready and up to date")
+	return conditions.True(databasev1alpha1.ReasonInstancesReady, "all instances are ready and up to date")
 }
 
 // unreadyState says why an instance that should serve does not.
-func unreadyState(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at time.Time) conditionState {
+func unreadyState(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at time.Time) conditions.State {
 	if v, ok := copyState(pg, in); ok && podProblemOf(in) == nil {
 		return v
 	}
 	switch bad := podProblemOf(in); {
 	case in.unschedulable() && c.primary() != nil:
 		// Only where another instance has the data, and the agents judge by those that run.
-		return no(bad.Reason, fmt.Sprintf("%s If the node is lost for good, delete the PVC and the pod: the instance is then recloned from %s (kubectl -n %s delete pvc/%s pod/%s)",
+		return conditions.False(bad.Reason, fmt.Sprintf("%s If the node is lost for good, delete the PVC and the pod: the instance is then recloned from %s (kubectl -n %s delete pvc/%s pod/%s)",
 			bad.Message, c.primary().name, pg.Namespace, claimName(pg, in.ordinal), in.name))
 	case in.risksDataLoss():
-		return no(databasev1alpha1.ReasonDataLossNotAccepted, notReady(pg, in))
+		return conditions.False(databasev1alpha1.ReasonDataLossNotAccepted, notReady(pg, in))
 	case in.status != nil && in.status.NeedsReclone:
-		return no(databasev1alpha1.ReasonRecloneNeeded, notReady(pg, in))
+		return conditions.False(databasev1alpha1.ReasonRecloneNeeded, notReady(pg, in))
 	case bad != nil:
-		return no(bad.Reason, bad.Message)
+		return conditions.False(bad.Reason, bad.Message)
 	case beingCreated(pg, c, in, at):
-		return no(databasev1alpha1.ReasonCreating, in.name+" is being started")
+		return conditions.False(databasev1alpha1.ReasonCreating, in.name+" is being started")
 	}
-	return no(databasev1alpha1.ReasonInstanceNotReady, notReady(pg, in))
+	return conditions.False(databasev1alpha1.ReasonInstanceNotReady, notReady(pg, in))
 }
 
 func notReady(pg *databasev1alpha1.PostgreSQL, in *instance) string {
@@ -204,28 +205,28 @@ func notReady(pg *databasev1alpha1.PostgreSQL, in *instance) string {
 
 // configured judges parameters, databases, roles and extensions. settled says that they were found in effect before; the
 // agents need not be asked then.
-func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) conditionState {
+func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) conditions.State {
 	c := &seen.cluster
 	switch {
 	case seen.parameters != nil:
-		return no(databasev1alpha1.ReasonParametersInvalid, "spec.parameters: "+seen.parameters.Error())
+		return conditions.False(databasev1alpha1.ReasonParametersInvalid, "spec.parameters: "+seen.parameters.Error())
 	case seen.secretMissing != "":
-		return no(databasev1alpha1.ReasonSecretMissing, seen.secretMissing)
+		return conditions.False(databasev1alpha1.ReasonSecretMissing, seen.secretMissing)
 	case seen.rejected != "":
-		return no(databasev1alpha1.ReasonApplyRejected, "PostgreSQL rejected: "+seen.rejected)
+		return conditions.False(databasev1alpha1.ReasonApplyRejected, "PostgreSQL rejected: "+seen.rejected)
 	case isHibernated(pg, c):
-		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped because spec.hibernated is true")
+		return conditions.True(databasev1alpha1.ReasonHibernated, "all instances are stopped because spec.hibernated is true")
 	case seen.objectsErr != nil:
-		return unknown(fettlev1.ReasonReconciling, fmt.Sprintf("cannot apply databases and roles: primary agent unreachable: %s", unreachableCause(seen.objectsErr)))
+		return conditions.Unknown(fettlev1.ReasonReconciling, fmt.Sprintf("cannot apply databases and roles: primary agent unreachable: %s", unreachableCause(seen.objectsErr)))
 	case c.primary() == nil:
-		return unknown(fettlev1.ReasonReconciling, "waiting for a primary to apply databases and roles")
+		return conditions.Unknown(fettlev1.ReasonReconciling, "waiting for a primary to apply databases and roles")
 	case seen.rotationBlocked != "":
-		return unknown(fettlev1.ReasonReconciling, seen.rotationBlocked)
+		return conditions.Unknown(fettlev1.ReasonReconciling, seen.rotationBlocked)
 	}
 	v := configurationState(pg, c, settled)
-	if v.status == metav1.ConditionTrue && len(seen.foreignSecrets) > 0 {
+	if v.Status == metav1.ConditionTrue && len(seen.foreignSecrets) > 0 {
 		taken := seen.foreignSecrets[0]
-		return no(fettlev1.ReasonNameConflict, fmt.Sprintf(
+		return conditions.False(fettlev1.ReasonNameConflict, fmt.Sprintf(
 			"spec.roles: Secret %q, for the password of role %s, exists and does not belong to Fettle: rename or delete the Secret, or set passwordSecret. Until then Fettle sets no password for the role",
 			taken.secret, taken.role))
 	}
@@ -244,17 +245,17 @@ func unreachableCause(err error) string {
 }
 
 // configurationState judges whether the instances have taken over the configuration.
-func configurationState(pg *databasev1alpha1.PostgreSQL, c *cluster, settled bool) conditionState {
+func configurationState(pg *databasev1alpha1.PostgreSQL, c *cluster, settled bool) conditions.State {
 	for _, in := range c.running() {
 		switch {
 		case in.fenced:
 		case in.status != nil && in.status.ConfigError != "":
-			return no(databasev1alpha1.ReasonParametersInvalid, fmt.Sprintf("%s cannot apply the configuration: %s", in.name, in.status.ConfigError))
+			return conditions.False(databasev1alpha1.ReasonParametersInvalid, fmt.Sprintf("%s cannot apply the configuration: %s", in.name, in.status.ConfigError))
 		case in.status == nil && !settled && in.unschedulable():
-			return unknown(fettlev1.ReasonReconciling, in.name+" applies the configuration when it starts; it waits for a node")
+			return conditions.Unknown(fettlev1.ReasonReconciling, in.name+" applies the configuration when it starts; it waits for a node")
 		case in.status == nil && !settled, in.status != nil && in.status.Generation < pg.Generation:
-			return unknown(fettlev1.ReasonReconciling, in.name+" is applying the configuration")
+			return conditions.Unknown(fettlev1.ReasonReconciling, in.name+" is applying the configuration")
 		}
 	}
-	return yes(databasev1alpha1.ReasonConfigured, "parameters, databases, roles, passwords and extensions match the spec")
+	return conditions.True(databasev1alpha1.ReasonConfigured, "parameters, databases, roles, passwords and extensions match the spec")
 }

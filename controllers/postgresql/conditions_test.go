@@ -33,12 +33,12 @@ func TestWhatAgentsSay(t *testing.T) {
 			pg := wanting(2)
 			pg.Status.Timeline, pg.Status.Phase = 1, databasev1alpha1.PhaseRunning
 			v := instancesReady(pg, &observed{cluster: *seen})
-			if v.status != metav1.ConditionFalse || v.reason != c.reason {
-				t.Errorf("got %s %s", v.status, v.reason)
+			if v.Status != metav1.ConditionFalse || v.Reason != c.reason {
+				t.Errorf("got %s %s", v.Status, v.Reason)
 			}
 			for _, word := range c.words {
-				if !strings.Contains(v.message, word) {
-					t.Errorf("%q does not say %q", v.message, word)
+				if !strings.Contains(v.Message, word) {
+					t.Errorf("%q does not say %q", v.Message, word)
 				}
 			}
 		})
@@ -50,8 +50,8 @@ func TestDiskFullSaysWho(t *testing.T) {
 	seen := picture(2, "P R")
 	seen.instances[1].status = &agentapi.Status{Ready: true, DiskTotal: 100, DiskFree: 20, DiskFull: true}
 	v := volumesReady(wanting(2), seen, growth{}, nil, metav1.Now().Time)
-	if v.reason != "DiskFull" || !strings.Contains(v.message, "pg-1") || !strings.Contains(v.message, "spec.storage") {
-		t.Errorf("got %s: %s", v.reason, v.message)
+	if v.Reason != "DiskFull" || !strings.Contains(v.Message, "pg-1") || !strings.Contains(v.Message, "spec.storage") {
+		t.Errorf("got %s: %s", v.Reason, v.Message)
 	}
 }
 
@@ -59,13 +59,13 @@ func TestDiskFullSaysWho(t *testing.T) {
 func TestPrimaryReady_writesRejected(t *testing.T) {
 	seen, pg := picture(2, "P R"), wanting(2)
 	pg.Status.Timeline, pg.Status.Phase = 1, databasev1alpha1.PhaseRunning
-	if v := primaryReady(pg, &observed{cluster: *seen}); v.status != metav1.ConditionTrue {
-		t.Fatalf("got %s %s before", v.status, v.reason)
+	if v := primaryReady(pg, &observed{cluster: *seen}); v.Status != metav1.ConditionTrue {
+		t.Fatalf("got %s %s before", v.Status, v.Reason)
 	}
 	seen.instances[0].status = &agentapi.Status{Ready: true, Reason: databasev1alpha1.ReasonWritesRejected, Message: "pg-0 rejects: VACUUM"}
 	v := primaryReady(pg, &observed{cluster: *seen})
-	if v.status != metav1.ConditionFalse || v.reason != "WritesRejected" || v.message != "pg-0 rejects: VACUUM" {
-		t.Errorf("got %s %s: %s", v.status, v.reason, v.message)
+	if v.Status != metav1.ConditionFalse || v.Reason != "WritesRejected" || v.Message != "pg-0 rejects: VACUUM" {
+		t.Errorf("got %s %s: %s", v.Status, v.Reason, v.Message)
 	}
 }
 
@@ -83,17 +83,17 @@ func TestDataLossNotAccepted(t *testing.T) {
 	seen := picture(3, "N R R")
 	seen.instances[1].status, seen.instances[2].status = asks("lacks 9 bytes", 1), asks("lacks 7 bytes", 3)
 	v := primaryReady(pg, &observed{cluster: *seen})
-	if v.status != metav1.ConditionFalse || v.reason != "DataLossNotAccepted" || v.message != "no primary: pg-2 lacks 7 bytes" {
-		t.Errorf("got %s %s: %s", v.status, v.reason, v.message)
+	if v.Status != metav1.ConditionFalse || v.Reason != "DataLossNotAccepted" || v.Message != "no primary: pg-2 lacks 7 bytes" {
+		t.Errorf("got %s %s: %s", v.Status, v.Reason, v.Message)
 	}
 	seen = picture(2, "P N")
 	seen.instances[1].status = asks("has 7 bytes", 1)
 	v = instancesReady(wanting(2), &observed{cluster: *seen})
-	if v.status != metav1.ConditionFalse || v.reason != "DataLossNotAccepted" || !strings.Contains(v.message, "pg-1 is not ready: has 7 bytes") {
-		t.Errorf("got %s %s: %s", v.status, v.reason, v.message)
+	if v.Status != metav1.ConditionFalse || v.Reason != "DataLossNotAccepted" || !strings.Contains(v.Message, "pg-1 is not ready: has 7 bytes") {
+		t.Errorf("got %s %s: %s", v.Status, v.Reason, v.Message)
 	}
-	if v := primaryReady(wanting(2), &observed{cluster: *seen}); v.status != metav1.ConditionTrue {
-		t.Errorf("got %s %s: %s", v.status, v.reason, v.message)
+	if v := primaryReady(wanting(2), &observed{cluster: *seen}); v.Status != metav1.ConditionTrue {
+		t.Errorf("got %s %s: %s", v.Status, v.Reason, v.Message)
 	}
 }
 
@@ -132,8 +132,8 @@ func TestTakenAway(t *testing.T) {
 	for words, want := range map[string]string{"P R": "True", "P R R": "False", "P R RT": "False", "P R -": "True"} {
 		c := picture(2, words)
 		c.instances = slices.DeleteFunc(c.instances, func(i instance) bool { return i.ordinal > 1 && i.pod == nil })
-		if got := instancesReady(wanting(2), &observed{cluster: *c}); string(got.status) != want {
-			t.Errorf("%s: %s %s: %s", words, got.status, got.reason, got.message)
+		if got := instancesReady(wanting(2), &observed{cluster: *c}); string(got.Status) != want {
+			t.Errorf("%s: %s %s: %s", words, got.Status, got.Reason, got.Message)
 		}
 	}
 }

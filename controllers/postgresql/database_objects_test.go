@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
@@ -92,7 +93,7 @@ func TestNeedsApply_byTheReportOfThePrimary(t *testing.T) {
 		pg, in := wanting(1), &inputs{cluster: *picture(1, c.words), objectsHash: c.hash}
 		in.cluster.instances[0].status = c.status
 		if c.configured {
-			setCondition(pg, databasev1alpha1.PostgreSQLConfigured, true, yes(databasev1alpha1.ReasonConfigured, ""))
+			conditions.SetState(pg, databasev1alpha1.PostgreSQLConfigured, true, conditions.True(databasev1alpha1.ReasonConfigured, ""))
 		}
 		if got := in.needsApply(pg); got != c.want {
 			t.Errorf("%s: %v", name, got)

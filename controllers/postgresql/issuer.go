@@ -14,6 +14,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/optionalapi"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
@@ -147,25 +148,25 @@ func conditionOf(o *unstructured.Unstructured, kind string) map[string]any {
 func (i *issuedCertificate) isIssuing() bool { return i != nil && i.issuing }
 
 // certified judges what clients are shown. In all cases but the first the instances go on with what they have.
-func certified(i *issuedCertificate, served serving) conditionState {
+func certified(i *issuedCertificate, served serving) conditions.State {
 	const meanwhile = "; meanwhile the instances use their present certificate"
 	switch {
 	case i == nil:
-		return yes(databasev1alpha1.ReasonCertified, "the instances use Fettle's own certificate")
+		return conditions.True(databasev1alpha1.ReasonCertified, "the instances use Fettle's own certificate")
 	case i.missing:
-		return no(databasev1alpha1.ReasonAPIMissing, "spec.tls.issuerRef: the cluster has no Certificate (cert-manager.io/v1): install cert-manager, or remove the field"+meanwhile)
+		return conditions.False(databasev1alpha1.ReasonAPIMissing, "spec.tls.issuerRef: the cluster has no Certificate (cert-manager.io/v1): install cert-manager, or remove the field"+meanwhile)
 	case i.foreign:
-		return no(fettlev1.ReasonNameConflict, "spec.tls.issuerRef: the Secret for its certificate exists and does not belong to Fettle: rename or delete it"+meanwhile)
+		return conditions.False(fettlev1.ReasonNameConflict, "spec.tls.issuerRef: the Secret for its certificate exists and does not belong to Fettle: rename or delete it"+meanwhile)
 	case i.issuing && i.candidate == nil:
-		return unknown(fettlev1.ReasonReconciling, "waiting for cert-manager to make the certificate"+meanwhile)
+		return conditions.Unknown(fettlev1.ReasonReconciling, "waiting for cert-manager to make the certificate"+meanwhile)
 	case i.unusable != nil:
-		return no(databasev1alpha1.ReasonCertificateUnusable, "spec.tls.issuerRef: the issued certificate cannot be used: "+i.unusable.Error()+meanwhile)
+		return conditions.False(databasev1alpha1.ReasonCertificateUnusable, "spec.tls.issuerRef: the issued certificate cannot be used: "+i.unusable.Error()+meanwhile)
 	case i.failure != "":
-		return no(databasev1alpha1.ReasonIssuerNotReady, "spec.tls.issuerRef: cert-manager has issued no certificate: "+i.failure+meanwhile)
+		return conditions.False(databasev1alpha1.ReasonIssuerNotReady, "spec.tls.issuerRef: cert-manager has issued no certificate: "+i.failure+meanwhile)
 	case i.candidate == nil:
-		return unknown(fettlev1.ReasonReconciling, "waiting for the certificate of the issuer"+meanwhile)
+		return conditions.Unknown(fettlev1.ReasonReconciling, "waiting for the certificate of the issuer"+meanwhile)
 	case !served.same(i.candidate.pair):
-		return unknown(fettlev1.ReasonReconciling, "the issuer's CA is distributed to clients and standbys before its certificate is used")
+		return conditions.Unknown(fettlev1.ReasonReconciling, "the issuer's CA is distributed to clients and standbys before its certificate is used")
 	}
-	return yes(databasev1alpha1.ReasonCertified, "the instances use the certificate of the issuer")
+	return conditions.True(databasev1alpha1.ReasonCertified, "the instances use the certificate of the issuer")
 }

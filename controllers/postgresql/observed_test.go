@@ -118,7 +118,7 @@ func TestVolumesReady(t *testing.T) {
 			}
 			seen.instances[0].status = &agentapi.Status{Ready: true, DiskTotal: 100, DiskFree: 100 - c.used}
 			v := volumesReady(wanting(1), seen, growth{size: resource.MustParse("1Gi")}, c.err, now)
-			if diff := cmp.Diff(c.want, string(v.status)+" "+v.reason); diff != "" {
+			if diff := cmp.Diff(c.want, string(v.Status)+" "+v.Reason); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -137,8 +137,8 @@ func TestGrowth_refused(t *testing.T) {
 	} {
 		err := apierrors.NewForbidden(claims, "data-pg-0", errors.New(c.why))
 		v := volumesReady(wanting(1), picture(1, "P"), growth{}, err, time.Now())
-		if v.reason != databasev1alpha1.ReasonVolumeStuck || !strings.Contains(v.message, c.want) || strings.Contains(v.message, c.not) {
-			t.Errorf("%s: %s", v.reason, v.message)
+		if v.Reason != databasev1alpha1.ReasonVolumeStuck || !strings.Contains(v.Message, c.want) || strings.Contains(v.Message, c.not) {
+			t.Errorf("%s: %s", v.Reason, v.Message)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
 )
 
 // reconcilePaused does for a paused PostgreSQL what its instances can't live without: certificates are renewed, volumes grow, and
@@ -63,34 +64,34 @@ func (r *Reconciler) applyCertificates(ctx context.Context, pg *databasev1alpha1
 
 // setPaused reports what the instances do. Ready says whether clients are served.
 func setPaused(pg *databasev1alpha1.PostgreSQL, seen *observed) {
-	paused := unknown(fettlev1.ReasonPaused,
+	paused := conditions.Unknown(fettlev1.ReasonPaused,
 		"spec.paused is true: the spec is not applied until it is false. Failover, the renewal of certificates and the growth of volumes continue")
 	seen.cluster.instances = slices.DeleteFunc(slices.Clone(seen.cluster.instances), func(i instance) bool {
 		return i.pod == nil && i.ordinal >= seen.cluster.size() // it is created when the spec is applied
 	})
 	pg.Status.ObservedGeneration = pg.Generation
-	setCondition(pg, databasev1alpha1.PostgreSQLConfigured, true, paused)
-	setCondition(pg, databasev1alpha1.PostgreSQLApplied, true, paused)
+	conditions.SetState(pg, databasev1alpha1.PostgreSQLConfigured, true, paused)
+	conditions.SetState(pg, databasev1alpha1.PostgreSQLApplied, true, paused)
 	if seen.applyErr != nil {
-		setCondition(pg, databasev1alpha1.PostgreSQLApplied, true, applied(seen))
+		conditions.SetState(pg, databasev1alpha1.PostgreSQLApplied, true, applied(seen))
 	}
 	if seen.cluster.set != nil {
 		describe(pg, seen)
-		setCondition(pg, databasev1alpha1.PostgreSQLVolumesReady, true, volumesReady(pg, &seen.cluster, seen.growth, seen.growErr, seen.at))
-		setCondition(pg, databasev1alpha1.PostgreSQLPrimaryReady, true, primaryReady(pg, seen))
-		setCondition(pg, databasev1alpha1.PostgreSQLInstancesReady, true, pausedInstances(pg, seen))
-		setCondition(pg, databasev1alpha1.PostgreSQLCertified, seen.issued != nil, certified(seen.issued, seen.serving))
+		conditions.SetState(pg, databasev1alpha1.PostgreSQLVolumesReady, true, volumesReady(pg, &seen.cluster, seen.growth, seen.growErr, seen.at))
+		conditions.SetState(pg, databasev1alpha1.PostgreSQLPrimaryReady, true, primaryReady(pg, seen))
+		conditions.SetState(pg, databasev1alpha1.PostgreSQLInstancesReady, true, pausedInstances(pg, seen))
+		conditions.SetState(pg, databasev1alpha1.PostgreSQLCertified, seen.issued != nil, certified(seen.issued, seen.serving))
 	}
 	summarize(pg)
 	pg.Status.Phase = databasev1alpha1.PhasePaused
 }
 
 // pausedInstances does not take instances for up to date that wait for the end of the pause.
-func pausedInstances(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionState {
+func pausedInstances(pg *databasev1alpha1.PostgreSQL, seen *observed) conditions.State {
 	v := instancesReady(pg, seen)
 	for i := range seen.cluster.instances {
-		if in := &seen.cluster.instances[i]; v.status == metav1.ConditionTrue && (in.outdated || in.needsRestart()) {
-			return unknown(fettlev1.ReasonPaused, in.name+" is updated when spec.paused is false")
+		if in := &seen.cluster.instances[i]; v.Status == metav1.ConditionTrue && (in.outdated || in.needsRestart()) {
+			return conditions.Unknown(fettlev1.ReasonPaused, in.name+" is updated when spec.paused is false")
 		}
 	}
 	return v

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
@@ -23,8 +24,8 @@ func judged(pg *databasev1alpha1.PostgreSQL, in instance, at time.Time) []string
 	seen := &observed{at: at, cluster: *picture(1, "")}
 	seen.cluster.instances = []instance{in}
 	var out []string
-	for _, v := range []conditionState{volumesReady(pg, &seen.cluster, growth{}, nil, at), primaryReady(pg, seen), instancesReady(pg, seen)} {
-		out = append(out, string(v.status)+" "+v.reason+": "+v.message)
+	for _, v := range []conditions.State{volumesReady(pg, &seen.cluster, growth{}, nil, at), primaryReady(pg, seen), instancesReady(pg, seen)} {
+		out = append(out, string(v.Status)+" "+v.Reason+": "+v.Message)
 	}
 	return out
 }
@@ -89,7 +90,7 @@ func TestClaimOfAnotherClass(t *testing.T) {
 		c := claim("1Gi", "")
 		c.Spec.StorageClassName = &class
 		v := claimState(&instance{name: "pg-0", claim: c, pod: podOf("pg-0", 'N')}, growth{}, c.CreationTimestamp.Add(time.Hour))
-		if v == nil || v.reason != databasev1alpha1.ReasonVolumeNotBound || !strings.Contains(v.message, want) {
+		if v == nil || v.Reason != databasev1alpha1.ReasonVolumeNotBound || !strings.Contains(v.Message, want) {
 			t.Errorf("class %q: %v, want %s", class, v, want)
 		}
 	}
@@ -99,8 +100,8 @@ func TestClaimOfAnotherClass(t *testing.T) {
 func TestHibernationIsSaid(t *testing.T) {
 	pg := wanting(2, asleepPlease)
 	pg.Status.Timeline, pg.Status.Phase = 3, databasev1alpha1.PhaseRunning
-	if v := primaryReady(pg, &observed{cluster: *picture(2, "Ns R")}); v.reason != databasev1alpha1.ReasonScaling {
-		t.Errorf("%s: %s", v.reason, v.message)
+	if v := primaryReady(pg, &observed{cluster: *picture(2, "Ns R")}); v.Reason != databasev1alpha1.ReasonScaling {
+		t.Errorf("%s: %s", v.Reason, v.Message)
 	}
 }
 
@@ -123,11 +124,11 @@ func TestUnheard(t *testing.T) {
 func TestFencedIsSaid(t *testing.T) {
 	pg := wanting(2, asks("pg-1"))
 	pg.Status.Timeline, pg.Status.Phase = 3, databasev1alpha1.PhaseRunning
-	if v := primaryReady(pg, &observed{cluster: *picture(2, "NF NF")}); v.reason != databasev1alpha1.ReasonInstanceFenced {
-		t.Errorf("all are fenced: %s: %s", v.reason, v.message)
+	if v := primaryReady(pg, &observed{cluster: *picture(2, "NF NF")}); v.Reason != databasev1alpha1.ReasonInstanceFenced {
+		t.Errorf("all are fenced: %s: %s", v.Reason, v.Message)
 	}
-	if v := primaryReady(pg, &observed{cluster: *picture(2, "N NF")}); v.reason != databasev1alpha1.ReasonNoPrimary {
-		t.Errorf("one is fenced: %s: %s", v.reason, v.message)
+	if v := primaryReady(pg, &observed{cluster: *picture(2, "N NF")}); v.Reason != databasev1alpha1.ReasonNoPrimary {
+		t.Errorf("one is fenced: %s: %s", v.Reason, v.Message)
 	}
 	for words, want := range map[string]bool{"P NF": true, "P R": false} {
 		if _, s := next(pg, picture(2, words)); strings.Contains(s.message, databasev1alpha1.AnnotationFenced) != want {
@@ -184,14 +185,14 @@ func TestPrimaryOfADrain(t *testing.T) {
 		pg := wanting(3)
 		pg.Spec.Synchronous, pg.Status.Phase, pg.Status.Timeline = c.sync, c.phase, 1
 		v := primaryReady(pg, &observed{cluster: *picture(3, c.words)})
-		if got := string(v.status) + " " + v.reason + ": " + v.message; !strings.HasPrefix(got, c.want) || strings.Contains(got, wait) != strings.Contains(c.want, wait) {
+		if got := string(v.Status) + " " + v.Reason + ": " + v.Message; !strings.HasPrefix(got, c.want) || strings.Contains(got, wait) != strings.Contains(c.want, wait) {
 			t.Errorf("%s: %s; want %s", c.words, got, c.want)
 		}
 	}
 	pg := wanting(2)
 	for words, want := range map[string]string{"P Nc": "pg-0 is applying the configuration", "Nc P": "pg-0 applies the configuration when it starts; it waits for a node"} {
-		if v := configurationState(pg, picture(2, words), false); v.message != want {
-			t.Errorf("%s: %s", words, v.message)
+		if v := configurationState(pg, picture(2, words), false); v.Message != want {
+			t.Errorf("%s: %s", words, v.Message)
 		}
 	}
 }
@@ -200,7 +201,7 @@ func TestPrimaryOfADrain(t *testing.T) {
 func TestLostNode_namesTheCure(t *testing.T) {
 	told := func(words string) string {
 		seen := &observed{at: time.Now(), cluster: *picture(3, words)}
-		return instancesReady(wanting(3), seen).message
+		return instancesReady(wanting(3), seen).Message
 	}
 	const cure = "If the node is lost for good, delete the PVC and the pod: the instance is then recloned from pg-0 (kubectl -n shop delete pvc/data-pg-2 pod/pg-2)"
 	if got := told("P R Nc"); !strings.HasSuffix(got, cure) {
@@ -213,7 +214,7 @@ func TestLostNode_namesTheCure(t *testing.T) {
 	}
 	seen := picture(3, "P R NT")
 	seen.instances[2].pod.Spec.NodeName = "n1"
-	if got := instancesReady(wanting(3), &observed{at: time.Now(), cluster: *seen}).message; !strings.Contains(got, "kubectl delete node n1") {
+	if got := instancesReady(wanting(3), &observed{at: time.Now(), cluster: *seen}).Message; !strings.Contains(got, "kubectl delete node n1") {
 		t.Errorf("a pod that can't end on a lost node: %q", got)
 	}
 }

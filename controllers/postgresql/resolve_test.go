@@ -144,7 +144,7 @@ func TestTerminating_isNotReady(t *testing.T) {
 	pg := wanting(1)
 	pg.Generation = 3
 	pg.Status.Ready, pg.Status.Phase = true, databasev1alpha1.PhaseRunning
-	setCondition(pg, fettlev1.Ready, true, yes(fettlev1.Ready, ""))
+	conditions.SetState(pg, fettlev1.Ready, true, conditions.True(fettlev1.Ready, ""))
 	conditions.SetTerminating(pg)
 	c := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)
 	if pg.Status.Ready || c.Status != metav1.ConditionFalse || c.Reason != fettlev1.ReasonTerminating ||
@@ -183,12 +183,12 @@ func TestConfigured_nameOfAnotherSecret(t *testing.T) {
 	seen := &observed{at: time.Now(), cluster: *picture(1, "P"), foreignSecrets: []credential{{role: "reader", secret: "pg-role-reader"}}}
 	seen.cluster.instances[0].status = &agentapi.Status{Ready: true}
 	v := configured(wanting(1), seen, true)
-	if v.status != metav1.ConditionFalse || v.reason != fettlev1.ReasonNameConflict ||
-		!strings.Contains(v.message, `"pg-role-reader"`) || !strings.Contains(v.message, "role reader") {
+	if v.Status != metav1.ConditionFalse || v.Reason != fettlev1.ReasonNameConflict ||
+		!strings.Contains(v.Message, `"pg-role-reader"`) || !strings.Contains(v.Message, "role reader") {
 		t.Errorf("%+v", v)
 	}
 	seen.cluster.instances[0].status.ConfigError = "no"
-	if v := configured(wanting(1), seen, true); v.reason != databasev1alpha1.ReasonParametersInvalid {
+	if v := configured(wanting(1), seen, true); v.Reason != databasev1alpha1.ReasonParametersInvalid {
 		t.Errorf("%+v", v)
 	}
 }
@@ -203,10 +203,10 @@ func TestVolumes_olderThanACopy(t *testing.T) {
 		seen.instances[0].claim = claim("1Gi", "1Gi")
 		seen.instances[0].claim.CreationTimestamp = metav1.NewTime(now.Add(-age))
 		v := volumesReady(pg, seen, growth{}, nil, now)
-		if v.status != metav1.ConditionTrue {
+		if v.Status != metav1.ConditionTrue {
 			t.Errorf("%+v", v)
 		}
-		return strings.Contains(v.message, "copied nothing")
+		return strings.Contains(v.Message, "copied nothing")
 	}
 	if says(time.Hour) {
 		t.Error("no copy was asked for")

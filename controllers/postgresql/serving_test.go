@@ -157,11 +157,11 @@ func TestCertified(t *testing.T) {
 		{"served", &issuedCertificate{candidate: candidate}, serving{pair: pair}, "True Certified"},
 	} {
 		got := certified(c.issued, c.served)
-		if is := string(got.status) + " " + got.reason; is != c.want {
+		if is := string(got.Status) + " " + got.Reason; is != c.want {
 			t.Errorf("%s: %s, want %s", c.name, is, c.want)
 		}
-		if got.status == metav1.ConditionFalse && !strings.Contains(got.message, "meanwhile the instances use") {
-			t.Errorf("%s: %q does not say what is served", c.name, got.message)
+		if got.Status == metav1.ConditionFalse && !strings.Contains(got.Message, "meanwhile the instances use") {
+			t.Errorf("%s: %q does not say what is served", c.name, got.Message)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 )
 
 // sourceSecrets is what opens the server that the first data are a copy of: the named keys of users' own Secrets and nothing else of
@@ -35,12 +36,12 @@ func copyBlocked(in *instance) bool {
 }
 
 // copyState is what an instance says of that server; ok is false when it says nothing.
-func copyState(pg *databasev1alpha1.PostgreSQL, in *instance) (v conditionState, ok bool) {
+func copyState(pg *databasev1alpha1.PostgreSQL, in *instance) (v conditions.State, ok bool) {
 	switch {
 	case copyBlocked(in):
-		return no(in.status.Reason, notReady(pg, in)), true
+		return conditions.False(in.status.Reason, notReady(pg, in)), true
 	case in.status != nil && !in.status.Ready && in.status.Reason != "":
-		return no(in.status.Reason, in.name+" "+in.status.Message), true
+		return conditions.False(in.status.Reason, in.name+" "+in.status.Message), true
 	}
 	return v, false
 }

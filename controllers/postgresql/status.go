@@ -51,22 +51,6 @@ type observed struct {
 	monitoringMissing bool
 }
 
-// conditionState is the state of one condition.
-type conditionState struct {
-	status          metav1.ConditionStatus
-	reason, message string
-}
-
-func yes(reason, message string) conditionState {
-	return conditionState{metav1.ConditionTrue, reason, message}
-}
-func no(reason, message string) conditionState {
-	return conditionState{metav1.ConditionFalse, reason, message}
-}
-func unknown(reason, message string) conditionState {
-	return conditionState{metav1.ConditionUnknown, reason, message}
-}
-
 // summarized are the conditions that make up Ready, the first in trouble first.
 var summarized = []string{
 	databasev1alpha1.PostgreSQLApplied, databasev1alpha1.PostgreSQLVolumesReady, databasev1alpha1.PostgreSQLPrimaryReady,
@@ -80,13 +64,13 @@ func setStatus(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	settled := configuredBefore(pg)
 	st.ObservedGeneration = pg.Generation
 	describe(pg, seen)
-	setCondition(pg, databasev1alpha1.PostgreSQLApplied, true, applied(seen))
-	setCondition(pg, databasev1alpha1.PostgreSQLVolumesReady, true, volumesReady(pg, &seen.cluster, seen.growth, seen.growErr, seen.at))
-	setCondition(pg, databasev1alpha1.PostgreSQLPrimaryReady, true, primaryReady(pg, seen))
-	setCondition(pg, databasev1alpha1.PostgreSQLInstancesReady, true, instancesReady(pg, seen))
-	setCondition(pg, databasev1alpha1.PostgreSQLConfigured, true, configured(pg, seen, settled))
-	setCondition(pg, databasev1alpha1.PostgreSQLMonitored, pg.Spec.Monitoring.Enabled, monitored(seen))
-	setCondition(pg, databasev1alpha1.PostgreSQLCertified, seen.issued != nil, certified(seen.issued, seen.serving))
+	conditions.SetState(pg, databasev1alpha1.PostgreSQLApplied, true, applied(seen))
+	conditions.SetState(pg, databasev1alpha1.PostgreSQLVolumesReady, true, volumesReady(pg, &seen.cluster, seen.growth, seen.growErr, seen.at))
+	conditions.SetState(pg, databasev1alpha1.PostgreSQLPrimaryReady, true, primaryReady(pg, seen))
+	conditions.SetState(pg, databasev1alpha1.PostgreSQLInstancesReady, true, instancesReady(pg, seen))
+	conditions.SetState(pg, databasev1alpha1.PostgreSQLConfigured, true, configured(pg, seen, settled))
+	conditions.SetState(pg, databasev1alpha1.PostgreSQLMonitored, pg.Spec.Monitoring.Enabled, monitored(seen))
+	conditions.SetState(pg, databasev1alpha1.PostgreSQLCertified, seen.issued != nil, certified(seen.issued, seen.serving))
 	problem := summarize(pg)
 	st.Phase = phase(pg, seen, problem)
 }
@@ -230,44 +214,35 @@ func present(conds []metav1.Condition) []string {
 // what the kubelet says.
 func setBlocked(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	pg.Status.ObservedGeneration = pg.Generation
-	setCondition(pg, databasev1alpha1.PostgreSQLApplied, true, applied(seen))
+	conditions.SetState(pg, databasev1alpha1.PostgreSQLApplied, true, applied(seen))
 	pg.Status.Primary = ""
 	if primary := seen.cluster.primary(); primary != nil {
 		pg.Status.Primary = primary.name
 	}
-	setCondition(pg, databasev1alpha1.PostgreSQLPrimaryReady, seen.cluster.set != nil, primaryReady(pg, seen))
+	conditions.SetState(pg, databasev1alpha1.PostgreSQLPrimaryReady, seen.cluster.set != nil, primaryReady(pg, seen))
 	summarize(pg)
 	pg.Status.Phase = databasev1alpha1.PhaseFailed
 }
 
-// setCondition sets the condition where it applies, and removes it where it doesn't.
-func setCondition(pg *databasev1alpha1.PostgreSQL, conditionType string, applies bool, v conditionState) {
-	if !applies {
-		meta.RemoveStatusCondition(&pg.Status.Conditions, conditionType)
-		return
-	}
-	conditions.Set(pg, conditionType, v.status, v.reason, v.message)
-}
-
-func applied(seen *observed) conditionState {
+func applied(seen *observed) conditions.State {
 	if seen.applyErr == nil {
-		return yes(databasev1alpha1.ReasonApplied, "all children match the spec")
+		return conditions.True(databasev1alpha1.ReasonApplied, "all children match the spec")
 	}
 	reason := apply.Reason(seen.applyErr)
 	if _, unreadable := errors.AsType[*caError](seen.applyErr); unreadable {
 		reason = fettlev1.ReasonInvalid
 	}
-	return no(reason, seen.applyErr.Error())
+	return conditions.False(reason, seen.applyErr.Error())
 }
 
-func monitored(seen *observed) conditionState {
+func monitored(seen *observed) conditions.State {
 	switch {
 	case seen.monitoringMissing:
-		return no(databasev1alpha1.ReasonAPIMissing, "spec.monitoring: the cluster has no PodMonitor and PrometheusRule (monitoring.coreos.com/v1): install the Prometheus Operator, or remove the field")
+		return conditions.False(databasev1alpha1.ReasonAPIMissing, "spec.monitoring: the cluster has no PodMonitor and PrometheusRule (monitoring.coreos.com/v1): install the Prometheus Operator, or remove the field")
 	case seen.applyErr != nil:
-		return unknown(fettlev1.ReasonReconciling, "unknown until all children are applied")
+		return conditions.Unknown(fettlev1.ReasonReconciling, "unknown until all children are applied")
 	}
-	return yes(databasev1alpha1.ReasonMonitored, "the PodMonitor and the PrometheusRule exist")
+	return conditions.True(databasev1alpha1.ReasonMonitored, "the PodMonitor and the PrometheusRule exist")
 }
 
 func phase(pg *databasev1alpha1.PostgreSQL, seen *observed, problem metav1.Condition) databasev1alpha1.PostgreSQLPhase {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/podproblem"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
@@ -135,7 +136,7 @@ func templateSize(c *cluster) *resource.Quantity {
 }
 
 // volumesReady judges the claims.
-func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed error, now time.Time) conditionState {
+func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed error, now time.Time) conditions.State {
 	for i := range c.instances {
 		in := &c.instances[i]
 		if full := in.status != nil && in.status.DiskFull; full || used(in.status) >= fullFrom {
@@ -143,21 +144,21 @@ func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed 
 			if full {
 				how = "full, and PostgreSQL cannot write"
 			}
-			return no(databasev1alpha1.ReasonDiskFull, fmt.Sprintf("the volume of %s is %s: raise spec.storage, %s", in.name, how, growthHint(pg)))
+			return conditions.False(databasev1alpha1.ReasonDiskFull, fmt.Sprintf("the volume of %s is %s: raise spec.storage, %s", in.name, how, growthHint(pg)))
 		}
 	}
 	if failed != nil {
-		return no(databasev1alpha1.ReasonVolumeStuck, fmt.Sprintf("the volumes cannot be resized: %s; %s", failed, growthAdvice(failed)))
+		return conditions.False(databasev1alpha1.ReasonVolumeStuck, fmt.Sprintf("the volumes cannot be resized: %s; %s", failed, growthAdvice(failed)))
 	}
 	if len(c.orphaned) > 0 {
-		return no(databasev1alpha1.ReasonOrphanedVolumes, orphanedVolumes(pg, c.orphaned))
+		return conditions.False(databasev1alpha1.ReasonOrphanedVolumes, orphanedVolumes(pg, c.orphaned))
 	}
 	for i := range c.instances {
 		if v := claimState(&c.instances[i], g, now); v != nil {
 			return *v
 		}
 	}
-	return yes(databasev1alpha1.ReasonVolumesReady, "all volumes are bound and have the requested size"+copiedNothing(pg, c))
+	return conditions.True(databasev1alpha1.ReasonVolumesReady, "all volumes are bound and have the requested size"+copiedNothing(pg, c))
 }
 
 // orphanedVolumes says what to do about PVCs that no instance uses, and that one may have used as the last primary.
@@ -176,9 +177,9 @@ func growthHint(pg *databasev1alpha1.PostgreSQL) string {
 }
 
 // claimState says what is wrong with one claim; nil when nothing is.
-func claimState(i *instance, g growth, now time.Time) *conditionState {
-	say := func(reason, format string, args ...any) *conditionState {
-		return new(no(reason, fmt.Sprintf(format, args...)))
+func claimState(i *instance, g growth, now time.Time) *conditions.State {
+	say := func(reason, format string, args ...any) *conditions.State {
+		return new(conditions.False(reason, fmt.Sprintf(format, args...)))
 	}
 	claim := i.claim
 	switch {
@@ -187,9 +188,9 @@ func claimState(i *instance, g growth, now time.Time) *conditionState {
 	case claim.Status.Phase == corev1.ClaimLost:
 		return say(databasev1alpha1.ReasonVolumeNotBound, "PVC %s lost its volume: restore the volume, or delete the PVC and pod %s to reclone the instance", claim.Name, i.name)
 	case claim.Status.Phase != corev1.ClaimBound && !volumeHolds(i):
-		return new(unknown(databasev1alpha1.ReasonCreating, "PVC "+claim.Name+" gets its volume when pod "+i.name+" is scheduled"))
+		return new(conditions.Unknown(databasev1alpha1.ReasonCreating, "PVC "+claim.Name+" gets its volume when pod "+i.name+" is scheduled"))
 	case claim.Status.Phase != corev1.ClaimBound && now.Sub(claim.CreationTimestamp.Time) < bindTime:
-		return new(unknown(databasev1alpha1.ReasonCreating, "the volume of "+i.name+" is being provisioned"))
+		return new(conditions.Unknown(databasev1alpha1.ReasonCreating, "the volume of "+i.name+" is being provisioned"))
 	case claim.Status.Phase != corev1.ClaimBound:
 		return say(databasev1alpha1.ReasonVolumeNotBound, "PVC %s has no volume yet: see kubectl describe pvc %s; %s", claim.Name, claim.Name, classAdvice(claim))
 	}

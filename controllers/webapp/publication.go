@@ -25,6 +25,7 @@ import (
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/optionalapi"
 )
 
@@ -311,21 +312,9 @@ func namesGateway(app *appsv1.WebApp, g client.Object) bool {
 	return false
 }
 
-func yes(reason, message string) conditionState {
-	return conditionState{metav1.ConditionTrue, reason, message}
-}
-
-func no(reason, message string) conditionState {
-	return conditionState{metav1.ConditionFalse, reason, message}
-}
-
-func unknown(reason, message string) conditionState {
-	return conditionState{metav1.ConditionUnknown, reason, message}
-}
-
 // published returns the state of the Ingress and the HTTPRoute: the first that is False, otherwise the first that is Unknown.
-func published(app *appsv1.WebApp, in inputs, seen observed) conditionState {
-	var found []conditionState
+func published(app *appsv1.WebApp, in inputs, seen observed) conditions.State {
+	var found []conditions.State
 	if app.Spec.Gateway != nil {
 		found = append(found, routePublished(app, in, seen))
 	}
@@ -333,35 +322,35 @@ func published(app *appsv1.WebApp, in inputs, seen observed) conditionState {
 		found = append(found, ingressPublished(app, in, seen))
 	}
 	for _, status := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionUnknown} {
-		if i := slices.IndexFunc(found, func(v conditionState) bool { return v.status == status }); i >= 0 {
+		if i := slices.IndexFunc(found, func(v conditions.State) bool { return v.Status == status }); i >= 0 {
 			return found[i]
 		}
 	}
-	return yes(appsv1.ReasonPublished, "published by all of spec.ingress and spec.gateway")
+	return conditions.True(appsv1.ReasonPublished, "published by all of spec.ingress and spec.gateway")
 }
 
 // ingressPublished checks the references of the Ingress before its address, since an address stays while the certificate is missing.
 // It checks the class after the address: some controllers accept a class without an IngressClass.
-func ingressPublished(app *appsv1.WebApp, in inputs, seen observed) conditionState {
+func ingressPublished(app *appsv1.WebApp, in inputs, seen observed) conditions.State {
 	want, is := app.Spec.Ingress, seen.publication
 	switch {
 	case want.CertIssuer != nil && in.apis.Missing[optionalapi.Certificate.Kind]:
-		return no(appsv1.ReasonAPIMissing, "spec.ingress.certIssuer: the cluster has no cert-manager (cert-manager.io/v1): install it, or set tlsSecretName")
+		return conditions.False(appsv1.ReasonAPIMissing, "spec.ingress.certIssuer: the cluster has no cert-manager (cert-manager.io/v1): install it, or set tlsSecretName")
 	case is.ingress == nil && seen.applyErr != nil:
-		return unknown(fettlev1.ReasonReconciling, "the Ingress does not exist")
+		return conditions.Unknown(fettlev1.ReasonReconciling, "the Ingress does not exist")
 	case is.secretMissing:
-		return no(appsv1.ReasonTLSSecretMissing, fmt.Sprintf(
+		return conditions.False(appsv1.ReasonTLSSecretMissing, fmt.Sprintf(
 			"spec.ingress.tlsSecretName: Secret %q does not exist in namespace %q: create it (kubectl create secret tls), or set certIssuer",
 			want.TLSSecretName, app.Namespace))
 	case want.CertIssuer != nil && !certificateReady(is.certificate):
 		return certificateProblem(app, is.certificate)
 	case is.ingress != nil && addressOf(is.ingress) != "":
-		return yes(appsv1.ReasonPublished, "")
+		return conditions.True(appsv1.ReasonPublished, "")
 	case is.classMissing:
-		return no(appsv1.ReasonIngressClassMissing, fmt.Sprintf(
+		return conditions.False(appsv1.ReasonIngressClassMissing, fmt.Sprintf(
 			"spec.ingress.className: IngressClass %q does not exist: use one of kubectl get ingressclass, or install its ingress controller", want.ClassName))
 	}
-	return unknown(appsv1.ReasonAddressPending, fmt.Sprintf("no ingress controller has set the address of Ingress %q%s. "+
+	return conditions.Unknown(appsv1.ReasonAddressPending, fmt.Sprintf("no ingress controller has set the address of Ingress %q%s. "+
 		"Ready does not wait for it, since some controllers never set it; status.url does", app.Name, classAdvice(is.ingress)))
 }
 
@@ -381,17 +370,17 @@ func certificateReady(c *certificate) bool {
 }
 
 // certificateProblem says why a certificate can't be used: cert-manager is issuing it, or failed and will retry.
-func certificateProblem(app *appsv1.WebApp, c *certificate) conditionState {
+func certificateProblem(app *appsv1.WebApp, c *certificate) conditions.State {
 	name := tlsSecret(app)
 	if c == nil {
-		return no(appsv1.ReasonCertificatePending, fmt.Sprintf("cert-manager has not created Certificate %q yet: check that its ingress-shim runs", name))
+		return conditions.False(appsv1.ReasonCertificatePending, fmt.Sprintf("cert-manager has not created Certificate %q yet: check that its ingress-shim runs", name))
 	}
 	ready := meta.FindStatusCondition(c.Status.Conditions, "Ready")
 	issuing := cmp.Or(meta.FindStatusCondition(c.Status.Conditions, "Issuing"), &metav1.Condition{})
 	if ready == nil || issuing.Status == metav1.ConditionTrue {
-		return no(appsv1.ReasonCertificatePending, fmt.Sprintf("Certificate %q is being issued: %s; check kubectl describe certificate %s", name, issuing.Message, name))
+		return conditions.False(appsv1.ReasonCertificatePending, fmt.Sprintf("Certificate %q is being issued: %s; check kubectl describe certificate %s", name, issuing.Message, name))
 	}
-	return no(appsv1.ReasonCertificateFailed, fmt.Sprintf("Certificate %q: %s %s; check kubectl describe certificate %s", name, ready.Message, issuing.Message, name))
+	return conditions.False(appsv1.ReasonCertificateFailed, fmt.Sprintf("Certificate %q: %s %s; check kubectl describe certificate %s", name, ready.Message, issuing.Message, name))
 }
 
 // addressOf is the first address that an ingress controller has set; "" if there is none.
@@ -404,25 +393,25 @@ func addressOf(i *networkingv1.Ingress) string {
 	return ""
 }
 
-func routePublished(app *appsv1.WebApp, in inputs, seen observed) conditionState {
+func routePublished(app *appsv1.WebApp, in inputs, seen observed) conditions.State {
 	switch {
 	case in.apis.Missing[optionalapi.HTTPRoute.Kind]:
-		return no(appsv1.ReasonAPIMissing, "spec.gateway: the cluster has no HTTPRoute API (gateway.networking.k8s.io/v1): install the Gateway API, or use spec.ingress")
+		return conditions.False(appsv1.ReasonAPIMissing, "spec.gateway: the cluster has no HTTPRoute API (gateway.networking.k8s.io/v1): install the Gateway API, or use spec.ingress")
 	case seen.publication.route == nil && seen.applyErr != nil:
-		return unknown(fettlev1.ReasonReconciling, "the HTTPRoute does not exist")
+		return conditions.Unknown(fettlev1.ReasonReconciling, "the HTTPRoute does not exist")
 	}
 	for _, ref := range app.Spec.Gateway.ParentRefs {
-		if v := acceptedBy(app, seen.publication.route, ref); v.status != metav1.ConditionTrue {
+		if v := acceptedBy(app, seen.publication.route, ref); v.Status != metav1.ConditionTrue {
 			return v
 		}
 	}
-	return yes(appsv1.ReasonPublished, "")
+	return conditions.True(appsv1.ReasonPublished, "")
 }
 
 // acceptedBy is the answer of a Gateway's controllers to the route. One controller that accepts it is enough.
-func acceptedBy(app *appsv1.WebApp, r *route, ref appsv1.GatewayRef) conditionState {
+func acceptedBy(app *appsv1.WebApp, r *route, ref appsv1.GatewayRef) conditions.State {
 	gateway := fmt.Sprintf("Gateway %q in namespace %q", ref.Name, cmp.Or(ref.Namespace, app.Namespace))
-	pending := no(appsv1.ReasonRoutePending, fmt.Sprintf("%s has not accepted the HTTPRoute yet: check that the Gateway exists and that the controller of its class runs", gateway))
+	pending := conditions.False(appsv1.ReasonRoutePending, fmt.Sprintf("%s has not accepted the HTTPRoute yet: check that the Gateway exists and that the controller of its class runs", gateway))
 	if r == nil {
 		return pending
 	}
@@ -434,9 +423,9 @@ func acceptedBy(app *appsv1.WebApp, r *route, ref appsv1.GatewayRef) conditionSt
 		accepted, bad := routeConditions(parent.Conditions, r.Metadata.Generation)
 		switch {
 		case bad != nil:
-			v = no(appsv1.ReasonRouteNotAccepted, fmt.Sprintf("%s: %s is %s (%s): %s", gateway, bad.Type, bad.Status, bad.Reason, bad.Message))
+			v = conditions.False(appsv1.ReasonRouteNotAccepted, fmt.Sprintf("%s: %s is %s (%s): %s", gateway, bad.Type, bad.Status, bad.Reason, bad.Message))
 		case accepted:
-			return yes(appsv1.ReasonPublished, "")
+			return conditions.True(appsv1.ReasonPublished, "")
 		}
 	}
 	return v
@@ -471,7 +460,7 @@ func url(app *appsv1.WebApp, in inputs, seen observed) string {
 	if app.Spec.Ingress == nil && app.Spec.Gateway == nil {
 		return serviceURL(app, seen.publication.service)
 	}
-	if published(app, in, seen).status != metav1.ConditionTrue {
+	if published(app, in, seen).Status != metav1.ConditionTrue {
 		return ""
 	}
 	if i := app.Spec.Ingress; i != nil && !wildcard(i.Host) {

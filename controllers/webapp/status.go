@@ -42,12 +42,6 @@ type observed struct {
 	applyErr error
 }
 
-// conditionState is the state of one condition.
-type conditionState struct {
-	status          metav1.ConditionStatus
-	reason, message string
-}
-
 // setStatus sets app's status from the observed state.
 func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 	st := &app.Status
@@ -62,16 +56,16 @@ func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 	}
 	if failed && canRollBack(app, in, p) {
 		st.FailedRevision = p.own.hash
-		st.FailureMessage = conditions.Clip(fmt.Sprintf("%s: %s", serves.reason, serves.message), conditions.MaxMessage)
+		st.FailureMessage = conditions.Clip(fmt.Sprintf("%s: %s", serves.Reason, serves.Message), conditions.MaxMessage)
 	}
-	if serves.status == metav1.ConditionTrue && serves.reason == appsv1.ReasonAvailable {
+	if serves.Status == metav1.ConditionTrue && serves.Reason == appsv1.ReasonAvailable {
 		st.LastGoodImage = st.Image
 	}
-	put(app, appsv1.WebAppConfigResolved, len(app.Spec.ConfigRefs) > 0, configResolved(app, in))
-	put(app, appsv1.WebAppApplied, true, applied(app, in, p, seen))
-	put(app, appsv1.WebAppAvailable, true, serves)
-	put(app, appsv1.WebAppPublished, app.Spec.Ingress != nil || app.Spec.Gateway != nil, published(app, in, seen))
-	put(app, appsv1.WebAppMonitored, app.Spec.Monitoring != nil, monitored(in, seen))
+	conditions.SetState(app, appsv1.WebAppConfigResolved, len(app.Spec.ConfigRefs) > 0, configResolved(app, in))
+	conditions.SetState(app, appsv1.WebAppApplied, true, applied(app, in, p, seen))
+	conditions.SetState(app, appsv1.WebAppAvailable, true, serves)
+	conditions.SetState(app, appsv1.WebAppPublished, app.Spec.Ingress != nil || app.Spec.Gateway != nil, published(app, in, seen))
+	conditions.SetState(app, appsv1.WebAppMonitored, app.Spec.Monitoring != nil, monitored(in, seen))
 	conditions.Summarize(app, present(st.Conditions)...)
 	st.Phase = phase(st.Conditions, failed)
 	conditions.SetStalled(app, st.Phase == appsv1.PhaseFailed, terminal...)
@@ -98,23 +92,14 @@ func present(conds []metav1.Condition) []string {
 func setPaused(app *appsv1.WebApp, seen observed) {
 	st := &app.Status
 	count(st, seen.deployment)
-	state := no(appsv1.ReasonUnavailable, "the Deployment does not exist, and Fettle does not create it while spec.paused is true")
+	state := conditions.False(appsv1.ReasonUnavailable, "the Deployment does not exist, and Fettle does not create it while spec.paused is true")
 	if seen.deployment != nil {
 		state, _ = rolloutState(app, plan{autoscaled: scalingBounds(app, nil)}, seen)
 	}
-	put(app, appsv1.WebAppAvailable, true, state)
+	conditions.SetState(app, appsv1.WebAppAvailable, true, state)
 	ready := conditions.Worst(st.Conditions, 0, present(st.Conditions)...)
-	put(app, fettlev1.Ready, true, conditionState{status: ready.Status})
-	conditions.SetPaused(app, state.message)
-}
-
-// put sets the condition if it applies, and removes it otherwise.
-func put(app *appsv1.WebApp, conditionType string, applies bool, v conditionState) {
-	if !applies {
-		meta.RemoveStatusCondition(&app.Status.Conditions, conditionType)
-		return
-	}
-	conditions.Set(app, conditionType, v.status, v.reason, v.message)
+	conditions.SetState(app, fettlev1.Ready, true, conditions.State{Status: ready.Status})
+	conditions.SetPaused(app, state.Message)
 }
 
 func count(st *appsv1.WebAppStatus, d *k8sappsv1.Deployment) {
@@ -135,60 +120,60 @@ func count(st *appsv1.WebAppStatus, d *k8sappsv1.Deployment) {
 	}
 }
 
-func configResolved(app *appsv1.WebApp, in inputs) conditionState {
+func configResolved(app *appsv1.WebApp, in inputs) conditions.State {
 	ref := configMissing(in.config)
 	if ref != nil && ref.Kind == kindAppConfig {
-		return no(appsv1.ReasonConfigMissing, fmt.Sprintf(
+		return conditions.False(appsv1.ReasonConfigMissing, fmt.Sprintf(
 			"spec.configRefs: AppConfig %q does not exist in namespace %q, or has published nothing yet: see kubectl get appconfig %s, or mark the reference optional",
 			ref.Name, app.Namespace, ref.Name))
 	}
 	if ref != nil {
-		return no(appsv1.ReasonConfigMissing, fmt.Sprintf(
+		return conditions.False(appsv1.ReasonConfigMissing, fmt.Sprintf(
 			"spec.configRefs: %s %q does not exist in namespace %q: create it, or mark the reference optional", ref.Kind, ref.Name, app.Namespace))
 	}
-	return yes(appsv1.ReasonResolved, "all references exist")
+	return conditions.True(appsv1.ReasonResolved, "all references exist")
 }
 
-func applied(app *appsv1.WebApp, in inputs, p plan, seen observed) conditionState {
+func applied(app *appsv1.WebApp, in inputs, p plan, seen observed) conditions.State {
 	if seen.applyErr != nil {
-		return no(apply.Reason(seen.applyErr), seen.applyErr.Error())
+		return conditions.False(apply.Reason(seen.applyErr), seen.applyErr.Error())
 	}
 	if rolledBack(app, p.own, in.good) {
-		return no(appsv1.ReasonRolledBack, fmt.Sprintf("image %q did not become ready (%s); image %q runs again until the spec changes",
+		return conditions.False(appsv1.ReasonRolledBack, fmt.Sprintf("image %q did not become ready (%s); image %q runs again until the spec changes",
 			p.own.image, app.Status.FailureMessage, p.running.image))
 	}
 	if p.waitingForRefs {
-		return unknown(appsv1.ReasonConfigMissing, "the pod template does not change until all references exist; the number of pods follows spec.replicas")
+		return conditions.Unknown(appsv1.ReasonConfigMissing, "the pod template does not change until all references exist; the number of pods follows spec.replicas")
 	}
 	if in.foreign != nil && app.Spec.Autoscaling != nil {
-		return no(appsv1.ReasonAutoscalerConflict, fmt.Sprintf("spec.autoscaling and HorizontalPodAutoscaler %q both scale Deployment %q, and Kubernetes ignores both: remove one of the two",
+		return conditions.False(appsv1.ReasonAutoscalerConflict, fmt.Sprintf("spec.autoscaling and HorizontalPodAutoscaler %q both scale Deployment %q, and Kubernetes ignores both: remove one of the two",
 			in.foreign.Name, app.Name))
 	}
 	if in.foreign != nil {
-		return yes(appsv1.ReasonForeignAutoscaler, fmt.Sprintf("HorizontalPodAutoscaler %q sets the replicas of Deployment %q, and spec.replicas is ignored: "+
+		return conditions.True(appsv1.ReasonForeignAutoscaler, fmt.Sprintf("HorizontalPodAutoscaler %q sets the replicas of Deployment %q, and spec.replicas is ignored: "+
 			"use spec.autoscaling instead, or let it scale the WebApp (scaleTargetRef: apiVersion %s, kind WebApp, name %s)",
 			in.foreign.Name, app.Name, appsv1.GroupVersion, app.Name))
 	}
-	return yes(appsv1.ReasonApplied, "all child objects match the spec")
+	return conditions.True(appsv1.ReasonApplied, "all child objects match the spec")
 }
 
 // available returns the state of the Deployment. failed is true if its rollout has ended without success.
-func available(app *appsv1.WebApp, in inputs, p plan, seen observed) (v conditionState, failed bool) {
+func available(app *appsv1.WebApp, in inputs, p plan, seen observed) (v conditions.State, failed bool) {
 	d := seen.deployment
 	switch {
 	case d == nil && p.waitingForRefs:
-		return unknown(appsv1.ReasonConfigMissing, "no pod starts until all references exist"), false
+		return conditions.Unknown(appsv1.ReasonConfigMissing, "no pod starts until all references exist"), false
 	case d == nil && seen.applyErr != nil:
-		return unknown(fettlev1.ReasonReconciling, "the Deployment does not exist"), false
+		return conditions.Unknown(fettlev1.ReasonReconciling, "the Deployment does not exist"), false
 	case d == nil || seen.stale || d.Status.ObservedGeneration < d.Generation ||
 		(!p.waitingForRefs && d.Spec.Template.Annotations[annotationRevision] != p.running.hash):
-		return no(appsv1.ReasonRollingOut, "pods of the current pod template are starting"), false
+		return conditions.False(appsv1.ReasonRollingOut, "pods of the current pod template are starting"), false
 	}
 	if revisionUnrecorded(app, in, d) {
-		return no(appsv1.ReasonRollingOut, "recording the current pod template for a rollback"), false
+		return conditions.False(appsv1.ReasonRollingOut, "recording the current pod template for a rollback"), false
 	}
 	if v, failed = rolloutState(app, p, seen); failed && in.good != nil && in.good.hash == p.running.hash {
-		v.message += configFailed(d)
+		v.Message += configFailed(d)
 	}
 	return v, failed
 }
@@ -211,46 +196,46 @@ func revisionUnrecorded(app *appsv1.WebApp, in inputs, d *k8sappsv1.Deployment) 
 }
 
 // rolloutState returns the state of a Deployment whose status describes the desired pod template.
-func rolloutState(app *appsv1.WebApp, p plan, seen observed) (v conditionState, failed bool) {
+func rolloutState(app *appsv1.WebApp, p plan, seen observed) (v conditions.State, failed bool) {
 	d := seen.deployment
 	bad := podProblem(current(seen.pods, d))
 	switch {
 	case deadlineExceeded(d):
 		return deadlineExceededState(app, bad), true
 	case wanted(d) == 0 && complete(d):
-		return yes(appsv1.ReasonScaledToZero, "the desired number of pods is 0"), false
+		return conditions.True(appsv1.ReasonScaledToZero, "the desired number of pods is 0"), false
 	case complete(d):
-		return yes(appsv1.ReasonAvailable, "all pods run the current pod template and are available"), false
+		return conditions.True(appsv1.ReasonAvailable, "all pods run the current pod template and are available"), false
 	case p.autoscaled != nil && scaling(d, p.autoscaled.least):
-		return yes(appsv1.ReasonAvailable, "at least minReplicas pods run the current pod template and are available; the autoscaler sets their number"), false
+		return conditions.True(appsv1.ReasonAvailable, "at least minReplicas pods run the current pod template and are available; the autoscaler sets their number"), false
 	case replicaFailure(d) != nil:
 		return *replicaFailure(d), false
 	case bad != nil:
-		return no(bad.Reason, bad.Message), false
+		return conditions.False(bad.Reason, bad.Message), false
 	case replacing(d) || starting(seen.pods):
-		return no(appsv1.ReasonRollingOut, "pods of the current pod template are starting"), false
+		return conditions.False(appsv1.ReasonRollingOut, "pods of the current pod template are starting"), false
 	default:
-		return no(appsv1.ReasonUnavailable, "pods that were ready no longer are: check kubectl describe pod -l app="+app.Name), false
+		return conditions.False(appsv1.ReasonUnavailable, "pods that were ready no longer are: check kubectl describe pod -l app="+app.Name), false
 	}
 }
 
 // deadlineExceededState is the state of a rollout that exceeded its deadline, with the problem of its pods if there is one.
-func deadlineExceededState(app *appsv1.WebApp, bad *podproblem.Problem) conditionState {
+func deadlineExceededState(app *appsv1.WebApp, bad *podproblem.Problem) conditions.State {
 	message := fmt.Sprintf("no progress for %s (spec.rollout.progressDeadline)", app.Spec.Rollout.ProgressDeadline.Duration)
 	if bad != nil {
-		return no(bad.Reason, message+"; "+bad.Message)
+		return conditions.False(bad.Reason, message+"; "+bad.Message)
 	}
-	return no(appsv1.ReasonProgressDeadlineExceeded, message)
+	return conditions.False(appsv1.ReasonProgressDeadlineExceeded, message)
 }
 
-func monitored(in inputs, seen observed) conditionState {
+func monitored(in inputs, seen observed) conditions.State {
 	switch {
 	case in.apis.Missing[optionalapi.ServiceMonitor.Kind]:
-		return no(appsv1.ReasonAPIMissing, "spec.monitoring: the cluster has no ServiceMonitor API (monitoring.coreos.com/v1): install the Prometheus Operator, or remove the field")
+		return conditions.False(appsv1.ReasonAPIMissing, "spec.monitoring: the cluster has no ServiceMonitor API (monitoring.coreos.com/v1): install the Prometheus Operator, or remove the field")
 	case seen.applyErr != nil:
-		return unknown(fettlev1.ReasonReconciling, "unknown until all child objects are applied")
+		return conditions.Unknown(fettlev1.ReasonReconciling, "unknown until all child objects are applied")
 	}
-	return yes(appsv1.ReasonMonitored, "the ServiceMonitor exists")
+	return conditions.True(appsv1.ReasonMonitored, "the ServiceMonitor exists")
 }
 
 // canRollBack reports whether own failed and another pod template can replace it.
@@ -342,7 +327,7 @@ func deadlineExceeded(d *k8sappsv1.Deployment) bool {
 }
 
 // replicaFailure says why pods can't be created; nil if they can.
-func replicaFailure(d *k8sappsv1.Deployment) *conditionState {
+func replicaFailure(d *k8sappsv1.Deployment) *conditions.State {
 	c := deploymentCondition(d, k8sappsv1.DeploymentReplicaFailure)
 	if c == nil || c.Status != corev1.ConditionTrue {
 		return nil
@@ -351,7 +336,7 @@ func replicaFailure(d *k8sappsv1.Deployment) *conditionState {
 	if strings.Contains(c.Message, quotaText) {
 		reason = quotaExceeded
 	}
-	v := no(reason, fmt.Sprintf("pods can't be created: %s", c.Message))
+	v := conditions.False(reason, fmt.Sprintf("pods can't be created: %s", c.Message))
 	return &v
 }
 

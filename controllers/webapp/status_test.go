@@ -217,7 +217,7 @@ func TestStatus_namesForeignAutoscaler(t *testing.T) {
 func TestMissingAppConfig(t *testing.T) {
 	app := &appsv1.WebApp{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	v := configResolved(app, inputs{config: []refState{{ref: appsv1.ConfigRef{Kind: kindAppConfig, Name: "shop"}, publisher: "shop"}}})
-	if v.reason != appsv1.ReasonConfigMissing || !strings.Contains(v.message, `AppConfig "shop" does not exist in namespace "shop", or has published nothing yet`) {
+	if v.Reason != appsv1.ReasonConfigMissing || !strings.Contains(v.Message, `AppConfig "shop" does not exist in namespace "shop", or has published nothing yet`) {
 		t.Errorf("%+v", v)
 	}
 }
@@ -324,11 +324,11 @@ func TestReadyRevision(t *testing.T) {
 func TestReady_revisionIsRecorded(t *testing.T) {
 	s := newFixture(func(s *fixture) { s.app.Spec.Rollout.AutoRollback = true })
 	p := desired(s.app, s.in)
-	if v, _ := available(s.app, s.in, p, s.seen); v.reason != appsv1.ReasonRollingOut {
+	if v, _ := available(s.app, s.in, p, s.seen); v.Reason != appsv1.ReasonRollingOut {
 		t.Errorf("%+v before the record, want %s", v, appsv1.ReasonRollingOut)
 	}
 	s.in.ready = p.running.hash
-	if v, _ := available(s.app, s.in, p, s.seen); v.reason != appsv1.ReasonAvailable {
+	if v, _ := available(s.app, s.in, p, s.seen); v.Reason != appsv1.ReasonAvailable {
 		t.Errorf("%+v with the record, want %s", v, appsv1.ReasonAvailable)
 	}
 }

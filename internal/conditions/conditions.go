@@ -36,6 +36,30 @@ func Set(obj Object, conditionType string, status metav1.ConditionStatus, reason
 	})
 }
 
+// State is the state of one condition.
+type State struct {
+	Status          metav1.ConditionStatus
+	Reason, Message string
+}
+
+// True is the state of a condition that holds.
+func True(reason, message string) State { return State{metav1.ConditionTrue, reason, message} }
+
+// False is the state of a condition that does not hold.
+func False(reason, message string) State { return State{metav1.ConditionFalse, reason, message} }
+
+// Unknown is the state of a condition of which it is not known yet whether it holds.
+func Unknown(reason, message string) State { return State{metav1.ConditionUnknown, reason, message} }
+
+// SetState sets the condition of the given type if it applies to obj, and removes it otherwise.
+func SetState(obj Object, conditionType string, applies bool, v State) {
+	if !applies {
+		meta.RemoveStatusCondition(obj.Conditions(), conditionType)
+		return
+	}
+	Set(obj, conditionType, v.Status, v.Reason, v.Message)
+}
+
 // Clip returns at most the first n bytes of s, without the part of a character.
 func Clip(s string, n int) string {
 	if len(s) <= n {
