@@ -190,8 +190,8 @@ func TestVersionsAgree(t *testing.T) {
 		"catalog-templates/basic.yaml":             "image: " + name + "-bundle:" + tag,
 		"config/subscription/catalog_source.yaml":  "image: " + name + "-catalog:" + tag,
 		"config/manager/kustomization.yaml":        "newTag: " + tag,
-		"catalog.Dockerfile":                       "FROM quay.io/operator-framework/opm:" + required(t, "opm", "operator-registry"),
-		"config/scorecard/patches/olm.config.yaml": "scorecard-test:" + required(t, "operator-sdk", "operator-sdk"),
+		"catalog.Dockerfile":                       "FROM quay.io/operator-framework/opm:" + required(t, "hack", "operator-registry"),
+		"config/scorecard/patches/olm.config.yaml": "scorecard-test:" + required(t, "hack/tools/operator-sdk", "operator-sdk"),
 	} {
 		if text := read(t, file); !strings.Contains(text, want) {
 			t.Errorf("%s does not say %q", file, want)
@@ -208,15 +208,15 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// required is the version of a module of the operator-framework that a family of tools is pinned to.
-func required(t *testing.T, family, module string) string {
+// required is the version of a module of the operator-framework that the module in dir is pinned to.
+func required(t *testing.T, dir, module string) string {
 	t.Helper()
-	for line := range strings.Lines(read(t, "hack/tools/"+family+"/go.mod")) {
+	for line := range strings.Lines(read(t, dir+"/go.mod")) {
 		words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
 		if len(words) >= 2 && words[0] == "github.com/operator-framework/"+module {
 			return words[1]
 		}
 	}
-	t.Fatalf("hack/tools/%s/go.mod does not require %s", family, module)
+	t.Fatalf("%s/go.mod does not require %s", dir, module)
 	return ""
 }
