@@ -102,8 +102,9 @@ var _ = Describe("A change of an AppConfig", func() {
 		Expect(most).To(Equal(1))
 		Expect(begun).To(Equal(many))
 		summary := requests.summary(ctx)
-		deployments := to(summary, "deployments.apps", "") // a restart of the operator may send one again, with a former version
-		Expect(deployments.Writes()-rejectedWrites(deployments)).To(Equal(many), summary.String())
+		// The restart cuts off at most one request. The operator sends it again if the API server did not process it, or with a former version.
+		deployments := to(summary, "deployments.apps", "")
+		Expect(deployments.Writes()-rejectedWrites(deployments)).To(BeElementOf(many, many+1), summary.String())
 
 		By("restarting the operator")
 		requests = countRequests(ctx, namespace)

@@ -94,9 +94,7 @@ func newStoppedCluster(t testing.TB, replicas, prepared int, change func(*databa
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range out.ports {
-		out.ports[i] = freePort(t)
-	}
+	out.ports = freePorts(t)
 	out.createObjects(replicas, change)
 	for ordinal := range prepared {
 		out.add(ordinal, prepared)
@@ -177,14 +175,18 @@ func own(t testing.TB, path string) {
 	}
 }
 
-func freePort(t testing.TB) int {
+// freePorts are different: each is reserved until all are chosen.
+func freePorts(t testing.TB) (ports [4]int) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for i := range ports {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		ports[i] = listener.Addr().(*net.TCPAddr).Port
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
+	return ports
 }
 
 func (c *cluster) serviceAddress() string {
@@ -244,6 +246,10 @@ func (c *cluster) describe() string {
 	for _, i := range c.instances {
 		status, ok := i.status()
 		fmt.Fprintf(&out, "%s responds: %v, %+v\n", i.pod, ok, status)
+		if !ok {
+			lines := strings.Split(i.log.text(), "\n")
+			fmt.Fprintf(&out, "%s runs: %v, the end of its log:\n%s\n", i.pod, i.runs(), strings.Join(lines[max(0, len(lines)-8):], "\n"))
+		}
 	}
 	return out.String()
 }

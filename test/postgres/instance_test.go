@@ -140,16 +140,23 @@ func (i *instance) signal(signal syscall.Signal) {
 
 // kill kills all processes of the instance, like the loss of its node.
 func (i *instance) kill() {
-	if i.ended == nil {
-		return // it was never started
-	}
-	select {
-	case <-i.ended:
-	default:
+	if i.runs() {
 		i.signal(syscall.SIGKILL)
 		<-i.ended
 	}
-	i.signal(syscall.SIGKILL)
+	for _, pid := range i.servers() { // not the agent: its PID may be another process now
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// runs reports whether the agent was started and has not ended.
+func (i *instance) runs() bool {
+	select {
+	case <-i.ended:
+		return false
+	default:
+		return i.ended != nil
+	}
 }
 
 // stop stops the agent gracefully, and waits.
