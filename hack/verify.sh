@@ -6,9 +6,10 @@ generated=(api config bundle bundle.Dockerfile catalog docs)
 # content prints a checksum of each generated file, without createdAt.
 content() { find "${generated[@]}" -type f -print0 | sort -z | while IFS= read -r -d '' f; do echo "$(grep -v '^ *createdAt: ' "$f" | sha256sum) $f"; done; }
 
-for module in . hack test/alerts; do
-  hack/retry.sh go -C $module mod download
-  go -C $module mod tidy -diff || { echo "error: $module/go.mod is not tidy: run 'go -C $module mod tidy'" >&2; exit 1; }
+for file in $(git ls-files '*go.mod'); do
+  module=$(dirname "$file")
+  hack/retry.sh go -C "$module" mod download
+  go -C "$module" mod tidy -diff || { echo "error: $module/go.mod is not tidy: run 'go -C $module mod tidy'" >&2; exit 1; }
 done
 
 before=$(content)
