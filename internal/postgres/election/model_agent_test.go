@@ -235,7 +235,6 @@ func (w *simulation) deliver() {
 		if f.arrives == 0 || w.now < f.arrives {
 			return f.arrives == 0
 		}
-		f.done = true
 		if f.lease.Version != w.record.Version {
 			return true
 		}
@@ -289,7 +288,6 @@ func (w *simulation) askPeers(n *instance, peers []string) {
 		r := Promise(p.config, w.input(p), n.config.Self, reads)
 		if r.Granted {
 			p.promised = r.Until
-			p.promisedTo = p.clock(w.now) + w.timing.LeaseDuration
 		}
 		if !r.Granted || w.flaky && w.sometimes(4) {
 			continue

@@ -70,7 +70,6 @@ type instance struct {
 	thawedAt    time.Duration   // true time when the whole machine went on
 	listed      []string        // who may take the Lease from it, by its last write that was applied
 	granted     []time.Duration // by peer: true time when the question was sent that it granted last
-	promisedTo  time.Duration   // own clock: until when a promise was given by any process of this pod
 	seenVersion string          // by this process
 	seenSince   time.Duration   // own clock
 	seenFailed  bool
@@ -89,7 +88,6 @@ type flight struct {
 	arrives time.Duration // at the API server; 0 never
 	ends    time.Duration // when the agent gets the answer, or gives up
 	answers bool
-	done    bool
 	applied bool
 }
 
@@ -212,7 +210,6 @@ func (w *simulation) boot(n *instance) {
 	if n.replaced {
 		n.replaced = false
 		n.config.Self.UID += "'"
-		n.promisedTo = 0
 	}
 	n.pg.ProcessSince, n.pg.CrashedAt, n.pg.PreviousCrashAt, n.pg.HeartbeatAt, n.pg.UnresponsiveAt, n.pg.EscalatedAt = c, 0, 0, 0, 0, 0
 	n.pg.WALGoneSince, n.pg.StalledSince, n.pg.AwaitingRecloneSince, n.pg.PrimaryReachedAt, n.pg.SampledAt, n.lookedAt = 0, 0, 0, 0, 0, 0

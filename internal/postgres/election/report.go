@@ -1,9 +1,6 @@
 package election
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Report returns what this agent reports to its peers and the operator about its instance.
 func Report(c Config, in Input) State {
@@ -36,8 +33,6 @@ func Report(c Config, in Input) State {
 // Reply answers a holder that asks for a promise.
 type Reply struct {
 	Granted bool `json:"granted"`
-	// Reason says why the promise was not granted.
-	Reason string `json:"reason,omitempty"`
 	// Until is on the clock of the promising agent. It is stored in Input.PromisedUntil before the answer is sent.
 	Until time.Duration `json:"-"`
 }
@@ -49,14 +44,10 @@ type Reply struct {
 func Promise(c Config, in Input, asker Holder, reads bool) Reply {
 	l, h := in.Lease.Lease, in.Tenure
 	switch {
-	case in.Lease.Reachable() && !reads:
-		return Reply{Reason: "the API server can be reached from here"}
-	case in.Server.mayWrite():
-		return Reply{Reason: "PostgreSQL is a primary here"}
-	case h.Confirmed.Sent > 0 || h.Pending != nil || len(h.Indeterminate) > 0:
-		return Reply{Reason: "this instance may have taken the Lease"}
-	case l.Version != "" && l.Holder != asker:
-		return Reply{Reason: fmt.Sprintf("the Lease was seen with %q as its holder", l.Holder.Name)}
+	case in.Lease.Reachable() && !reads, in.Server.mayWrite(),
+		h.Confirmed.Sent > 0 || h.Pending != nil || len(h.Indeterminate) > 0, // may have taken the lease
+		l.Version != "" && l.Holder != asker:
+		return Reply{}
 	}
 	return Reply{Granted: true, Until: in.Now + c.LeaseDuration}
 }
