@@ -64,7 +64,7 @@ func (o *agentOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("MEMORY_LIMIT is no number of bytes: %w", err)
 	}
-	o.MemoryLimit, o.Version, o.Output = limit, c.Root().Version, c.OutOrStdout()
+	o.MemoryLimit, o.Output = limit, c.OutOrStdout()
 	level := slog.LevelInfo
 	if o.debug {
 		level = slog.LevelDebug

@@ -45,8 +45,8 @@ type Answer struct {
 // Entry is the result of a row, or of one of several attempts to write it: all but the last have no answer.
 type Entry struct {
 	Row int64
-	// Sent is when the row was sent, or when its connection was started. Answered is when the outcome was known.
-	Sent, Answered time.Time
+	// Answered is when the outcome was known.
+	Answered time.Time
 	// Acknowledged means that the server has it. Otherwise that is unknown.
 	Acknowledged bool
 	Answer
@@ -137,12 +137,11 @@ func (l *Writer) run(ctx context.Context) {
 	defer close(l.ended)
 	var server session
 	for row := int64(0); ctx.Err() == nil; {
-		entry := Entry{Row: row, Sent: time.Now()}
+		entry := Entry{Row: row}
 		if server == nil {
 			server, entry.Err = l.connect(ctx)
 		}
 		if entry.Err == nil {
-			entry.Sent = time.Now()
 			entry.Answer, entry.Err = l.write(ctx, server, row)
 		}
 		entry.Answered, entry.Acknowledged = time.Now(), entry.Err == nil

@@ -19,7 +19,7 @@ var (
 // acknowledged is a row that was acknowledged at a second.
 func acknowledged(row int64, second int, by Server) Entry {
 	at := begun.Add(time.Duration(second) * time.Second)
-	return Entry{Row: row, Sent: at, Answered: at, Acknowledged: true, Answer: Answer{Server: by, Position: 100 * row}}
+	return Entry{Row: row, Answered: at, Acknowledged: true, Answer: Answer{Server: by, Position: 100 * row}}
 }
 
 func unanswered(row int64, second int) Entry {

@@ -193,9 +193,8 @@ func (r *pgMemory) varyMetrics(kubelet *fakepg.Kubelet) {
 		for ordinal := range pgInstances {
 			kubelet.ChangeStatus[agentapi.Pod(r.name(i), ordinal)] = func(s *agentapi.Status) {
 				at := position.Add(8192)
-				s.Received, s.Replayed, s.ReplayLag = wal.LSN(1<<30+at), wal.LSN(1<<30+at-at%3), time.Duration(at%7)*time.Millisecond
+				s.Received, s.Replayed, s.APIReachable = wal.LSN(1<<30+at), wal.LSN(1<<30+at-at%3), true
 				s.DiskFree -= min(s.DiskFree, at)
-				s.APIReachable, s.Receiver = true, ordinal > 0
 			}
 		}
 	}

@@ -15,7 +15,6 @@ import (
 type process struct {
 	command *exec.Cmd
 	log     string
-	started time.Time
 	done    chan struct{}
 	err     error // once done is closed
 }
@@ -35,7 +34,6 @@ func (b *bench) start(c contender) (*process, error) {
 	p.command = exec.Command(binary, append([]string{contendCommand}, c.arguments...)...)
 	p.command.Env = append(os.Environ(), "KUBECONFIG="+b.kubeconfigs[c.user])
 	p.command.Stdout, p.command.Stderr = log, log
-	p.started = time.Now()
 	if err := p.command.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}

@@ -10,26 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 )
 
 // Record is one request of the controller.
 type Record struct {
-	Seq         int // over the whole plan
-	Incarnation int // 1, and one more after each crash
-	Reconcile   types.UID
-	Verb        string // as in RBAC, and "apply" for a server-side apply
-	Resource    schema.GroupVersionResource
-	Sub         string
-	Namespace   string
-	Name        string
-	Write       bool
-	K           int // this is the k-th write, from 1; 0 if it is not a write
-	Step        int // of the scenario, from 0
-	Code        int
-	Fault       Kind   // the injected fault
-	Before      string // the object's resourceVersion when the write began, as far as the observer had seen
-	RV          string // and in its response
+	Seq       int    // over the whole plan
+	Verb      string // as in RBAC, and "apply" for a server-side apply
+	Resource  schema.GroupVersionResource
+	Sub       string
+	Namespace string
+	Name      string
+	Write     bool
+	K         int // this is the k-th write, from 1; 0 if it is not a write
+	Step      int // of the scenario, from 0
+	Code      int
+	Fault     Kind   // the injected fault
+	Before    string // the object's resourceVersion when the write began, as far as the observer had seen
+	RV        string // and in its response
 }
 
 // String is short, for reports.
@@ -68,9 +65,8 @@ func describe(request *http.Request) (Record, error) {
 		return Record{}, err
 	}
 	r := Record{
-		Reconcile: controller.ReconcileIDFromContext(request.Context()), Verb: info.Verb,
-		Resource: schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource},
-		Sub:      info.Subresource, Namespace: info.Namespace, Name: info.Name,
+		Verb: info.Verb, Resource: schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource},
+		Sub: info.Subresource, Namespace: info.Namespace, Name: info.Name,
 	}
 	if r.Verb == "patch" && request.Header.Get("Content-Type") == string(types.ApplyYAMLPatchType) {
 		r.Verb = "apply"

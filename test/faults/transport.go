@@ -55,7 +55,7 @@ func (i *operatorProcess) RoundTrip(request *http.Request) (*http.Response, erro
 	if err != nil {
 		return nil, err
 	}
-	at, fault := i.requests.begin(record, i.number)
+	at, fault := i.requests.begin(record)
 	switch fault {
 	case CrashBefore:
 		i.crash()
@@ -144,10 +144,10 @@ func (t *requestLog) workersRunning() error {
 }
 
 // begin records a request and decides about its fault.
-func (t *requestLog) begin(r Record, incarnation int) (at int, fault Kind) {
+func (t *requestLog) begin(r Record) (at int, fault Kind) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r.Seq, r.Incarnation = len(t.records), incarnation
+	r.Seq = len(t.records)
 	if r.Write {
 		r.Before = t.version(Key{r.Resource, r.Name})
 		t.writes++

@@ -44,7 +44,6 @@ type cluster struct {
 	instances []*instance
 	// prepared instances are set up, but not part of spec.replicas.
 	prepared []*instance
-	service  *link
 	routedTo atomic.Int32 // ordinal that the Service routes to, -1 for none
 }
 
@@ -101,7 +100,7 @@ func newStoppedCluster(t testing.TB, replicas, prepared int, change func(*databa
 	}
 	out.instances, out.prepared = out.instances[:replicas], out.instances[replicas:]
 	out.routedTo.Store(-1)
-	out.service = newLink(t, out.serviceAddress(), func() string {
+	newLink(t, out.serviceAddress(), func() string {
 		if at := int(out.routedTo.Load()); at >= 0 {
 			return out.address(at, 0)
 		}

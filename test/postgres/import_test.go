@@ -106,14 +106,14 @@ func (c *cluster) wantImported(t *testing.T, f *testpg.External, before string) 
 		t.Errorf("the copy has %d rows without a gap, and the source had %d before it began", rows, least)
 	}
 	status, ok := first.status()
-	if !ok || status.SystemID != f.QueryText(t, "postgres", "SELECT system_identifier::text FROM pg_control_system()") || status.Timeline < 2 || status.Reason != "" {
+	if !ok || status.Election.SystemID != f.QueryText(t, "postgres", "SELECT system_identifier::text FROM pg_control_system()") || status.Timeline < 2 || status.Reason != "" {
 		t.Errorf("the copy: %+v", status)
 	}
 	first.wantConfiguredByFettle(t)
 	if left := f.QueryText(t, "postgres", "SELECT string_agg(slot_name, ',') FROM pg_replication_slots"); left != "theirs" {
 		t.Errorf("the source has the slots %s", left)
 	}
-	c.wantImportReported(t, first, status.SystemID)
+	c.wantImportReported(t, first, status.Election.SystemID)
 }
 
 // wantImportReported checks the events, and that the second instance was cloned from the first.

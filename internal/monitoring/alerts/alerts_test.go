@@ -56,7 +56,6 @@ type ruleFile struct {
 	Groups []struct {
 		Rules []struct {
 			Alert       string            `json:"alert"`
-			Expr        string            `json:"expr"`
 			Labels      map[string]string `json:"labels"`
 			Annotations map[string]string `json:"annotations"`
 		} `json:"rules"`

@@ -24,7 +24,7 @@ func (a *Agent) runDataTask(kind election.DataTask, done string, do func(ctx con
 	a.own.DataTask = kind
 	a.log.Debug("data task started", "task", string(kind))
 	begun := now()
-	a.startTask(string(kind), func(ctx context.Context) func() {
+	a.startTask(func(ctx context.Context) func() {
 		err := do(ctx)
 		left := a.inspectUntilDone(ctx)
 		return func() {
@@ -63,7 +63,7 @@ func (a *Agent) clone(ctx context.Context, source string, replace bool, keep str
 // inspectAgain inspects the data directory once more, for as long as that takes. The inspection after the exit of a server has
 // little time.
 func (a *Agent) inspectAgain() {
-	a.startTask("inspect the data directory", func(ctx context.Context) func() {
+	a.startTask(func(ctx context.Context) func() {
 		left := a.inspect(ctx, inspectTimeoutLong)
 		return func() {
 			a.recordDataDir(left)

@@ -78,9 +78,9 @@ func (a *Agent) startChange(action election.Action, at time.Duration) {
 }
 
 // startTask runs do beside the loop. The loop calls the returned function at the end of the task; nil means none.
-func (a *Agent) startTask(name string, do func(ctx context.Context) func()) {
+func (a *Agent) startTask(do func(ctx context.Context) func()) {
 	ctx, cancel := context.WithCancel(a.ctx)
-	t := &task{name: name, cancel: cancel}
+	t := &task{cancel: cancel}
 	a.task = t
 	go func() {
 		after := do(ctx)

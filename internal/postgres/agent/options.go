@@ -40,9 +40,7 @@ type Options struct {
 	MemoryLimit int64
 	// Kube is the configuration of the API server's client.
 	Kube *rest.Config
-	// Version is the agent's version, for people.
-	Version string
-	Log     *slog.Logger
+	Log  *slog.Logger
 	// Output receives PostgreSQL's log, as lines of JSON.
 	Output io.Writer
 }

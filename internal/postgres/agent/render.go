@@ -186,7 +186,7 @@ func (a *Agent) loadConfig(at time.Duration) {
 	}
 	process, unread := a.process, a.reloadPending
 	render := a.renderer(rendering{standby: a.own.Role == election.Standby, upstream: a.own.Upstream, sync: a.own.Sync})
-	a.startTask("configure", func(ctx context.Context) func() {
+	a.startTask(func(ctx context.Context) func() {
 		changed, s, err := a.writeAndReload(ctx, process, unread, render)
 		return func() {
 			switch {

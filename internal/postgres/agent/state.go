@@ -110,7 +110,6 @@ type ops struct {
 }
 
 type task struct {
-	name   string
 	cancel context.CancelFunc
 }
 

@@ -29,9 +29,8 @@ const (
 func (a *Agent) publish(d election.Decision, in election.Input) {
 	own, s := &a.own, &a.sample
 	status := &agentapi.Status{
-		Pod: a.options.Pod, PodUID: a.options.PodUID, AgentVersion: a.options.Version, ServerVersion: a.version,
-		Phase: a.phase(), Data: own.Data != election.Empty, SystemID: own.SystemID,
-		Timeline:     wal.Timeline(own.Position.Timeline),
+		Pod: a.options.Pod, PodUID: a.options.PodUID, ServerVersion: a.version,
+		Phase: a.phase(), Timeline: wal.Timeline(own.Position.Timeline),
 		Received:     wal.LSN(own.Position.LSN),
 		APIReachable: a.observation.Reachable(), HoldsLease: a.observation.Lease.Holder == a.options.self() && a.tenure.Confirmed.Sent > 0,
 		Generation: max(a.loadedGeneration, 0), ConfigError: cmp.Or(a.configError, a.validator.Rejected()),
@@ -56,8 +55,6 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 			if applied := a.appliedObjects.Load(); applied != nil && applied.timeline == status.Timeline {
 				status.Applied = &applied.Applied
 			}
-		} else if !s.LastReplay.IsZero() && s.Replayed < s.Received {
-			status.ReplayLag = time.Since(s.LastReplay)
 		}
 	}
 	if a.booted && a.configured {
@@ -206,14 +203,14 @@ func (a *Agent) CurrentStatus() (agentapi.Status, error) {
 func (a *Agent) Status() agentapi.Status {
 	shown := a.published.Load()
 	if shown == nil {
-		return agentapi.Status{Pod: a.options.Pod, PodUID: a.options.PodUID, AgentVersion: a.options.Version, Phase: agentapi.Starting}
+		return agentapi.Status{Pod: a.options.Pod, PodUID: a.options.PodUID, Phase: agentapi.Starting}
 	}
 	return *shown
 }
 
 // Promise answers a holder of the lease that cannot renew it. A promise is recorded before it is sent.
 func (a *Agent) Promise(from agentapi.FailsafeRequest) election.Reply {
-	reply, ok := inLoop(a.ctx, a, func() election.Reply {
+	reply, _ := inLoop(a.ctx, a, func() election.Reply {
 		reply := election.Promise(a.config, a.input(now()), election.Holder{Name: from.Pod, UID: from.PodUID}, from.CanReadLease)
 		if reply.Granted {
 			a.promisedUntil = max(a.promisedUntil, reply.Until)
@@ -221,10 +218,7 @@ func (a *Agent) Promise(from agentapi.FailsafeRequest) election.Reply {
 		}
 		return reply
 	})
-	if !ok {
-		return election.Reply{Reason: "agent is busy"}
-	}
-	return reply
+	return reply // not granted if the loop is busy
 }
 
 // inLoop makes the loop call f, unless the caller has stopped waiting. ok is false if there was no answer in time.

@@ -26,22 +26,22 @@ const (
 
 func (a *Agent) startStandby(upstream string, at time.Duration) {
 	a.own.Role, a.own.Upstream, a.own.Sync = election.Standby, upstream, election.StandbySync(a.config, a.input(at))
-	a.startServer("start as a standby", at, true, rendering{standby: true, upstream: upstream, sync: a.own.Sync, minimumsKnown: true})
+	a.startServer(at, rendering{standby: true, upstream: upstream, sync: a.own.Sync, minimumsKnown: true})
 }
 
 // startPrimary starts the server without standby.signal, guarded by the fence.
 func (a *Agent) startPrimary(at time.Duration) {
 	a.own.Role, a.own.Upstream, a.own.Sync = election.Primary, "", election.StandbySync(a.config, a.input(at))
-	a.startServer("start as the primary", at, false, rendering{sync: a.own.Sync})
+	a.startServer(at, rendering{sync: a.own.Sync})
 }
 
-func (a *Agent) startServer(name string, at time.Duration, standby bool, r rendering) {
+func (a *Agent) startServer(at time.Duration, r rendering) {
 	a.setProcess(election.Starting, at)
 	a.newEpoch()
 	generation, render := a.generation(), a.renderer(r)
 	a.updateFence(a.input(at))
-	a.startTask(name, func(ctx context.Context) func() {
-		process, err := a.launch(ctx, standby, render)
+	a.startTask(func(ctx context.Context) func() {
+		process, err := a.launch(ctx, r.standby, render)
 		if err != nil {
 			return func() { a.startFailed(err) }
 		}
@@ -103,7 +103,7 @@ func (a *Agent) promote(after uint32, at time.Duration) {
 	a.setProcess(election.Promoting, at)
 	a.newEpoch()
 	a.updateFence(a.input(at))
-	a.startTask("promote", func(ctx context.Context) func() {
+	a.startTask(func(ctx context.Context) func() {
 		a.fence.Guard(process)
 		made := a.ensureSlots(ctx, slots)
 		err := vet(ctx)
@@ -207,7 +207,7 @@ func (a *Agent) setUpstream(upstream string) {
 		a.own.Upstream = upstream // from now on no instance may rely on it to receive nothing
 	}
 	a.reloadPending = true
-	a.startTask("follow", func(ctx context.Context) func() {
+	a.startTask(func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 		defer cancel()
 		if upstream == "" { // a running WAL receiver has the timeline
@@ -254,7 +254,7 @@ func (a *Agent) setSync(quorum *election.Quorum) {
 	standby := a.own.Role == election.Standby
 	render, value := a.renderer(rendering{standby: standby, upstream: a.own.Upstream, sync: quorum, minimumsKnown: standby}), synchronousNames(quorum)
 	a.reloadPending = true
-	a.startTask("set synchronous replication", func(ctx context.Context) func() {
+	a.startTask(func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 		defer cancel()
 		err := reload(process, render)

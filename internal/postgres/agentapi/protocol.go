@@ -3,8 +3,6 @@
 package agentapi
 
 import (
-	"time"
-
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
@@ -52,8 +50,7 @@ const (
 type Status struct {
 	Pod    string `json:"pod"`
 	PodUID string `json:"podUID"`
-	// AgentVersion is the build of the agent, ServerVersion the version of PostgreSQL, such as 15.14. Both are for people.
-	AgentVersion  string `json:"agentVersion,omitempty"`
+	// ServerVersion is the version of PostgreSQL, such as 15.14.
 	ServerVersion string `json:"serverVersion,omitempty"`
 
 	Phase Phase `json:"phase"`
@@ -65,17 +62,13 @@ type Status struct {
 	// Reason is the reason for a condition, if Message is about the source of pg_basebackup.
 	Reason string `json:"reason,omitempty"`
 
-	// Data is true if there is a data directory, which SystemID, Timeline and the positions describe.
-	Data     bool         `json:"data"`
-	SystemID string       `json:"systemID,omitempty"`
+	// Timeline and the positions describe the data directory. They are 0 if there is none.
 	Timeline wal.Timeline `json:"timeline,omitempty"`
 	// Received is the end of the WAL on this instance's disk. Replayed is the replay position.
 	Received wal.LSN `json:"received,omitempty"`
 	Replayed wal.LSN `json:"replayed,omitempty"`
-	// Receiver is true while a WAL receiver streams.
+	// Receiver is true while a WAL receiver runs.
 	Receiver bool `json:"receiver,omitempty"`
-	// ReplayLag is the age of the last replayed commit. It is 0 on a primary, and if all received WAL is replayed.
-	ReplayLag time.Duration `json:"replayLagNanoseconds,omitempty"`
 
 	// Election is the state that the election uses.
 	Election election.State `json:"election,omitzero"`

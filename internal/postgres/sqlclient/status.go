@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,8 +19,6 @@ type Status struct {
 	// Written is the WAL position of a primary, 0 on a standby. Received (flushed to disk) and Replayed are those of a
 	// standby, 0 on a primary. Received is never before Replayed: after a restart nothing may have been received yet.
 	Written, Received, Replayed wal.LSN
-	// LastReplay is the commit time of the last replayed transaction, by the primary's clock. Zero if there is none.
-	LastReplay time.Time
 	// Receiver is the WAL receiver of a standby, or nil.
 	Receiver *Receiver
 	// Senders are the connected standbys, by name.
@@ -57,7 +54,7 @@ SELECT s.system_identifier::text, r.standby,
   CASE WHEN r.standby THEN 0 ELSE pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::int8 END,
   CASE WHEN r.standby THEN pg_wal_lsn_diff(greatest(coalesce(pg_last_wal_receive_lsn(), '0/0'), coalesce(pg_last_wal_replay_lsn(), '0/0')), '0/0')::int8 ELSE 0 END,
   CASE WHEN r.standby THEN pg_wal_lsn_diff(coalesce(pg_last_wal_replay_lsn(), '0/0'), '0/0')::int8 ELSE 0 END,
-  pg_last_xact_replay_timestamp(), ARRAY(SELECT name FROM pg_settings WHERE pending_restart ORDER BY name)
+  ARRAY(SELECT name FROM pg_settings WHERE pending_restart ORDER BY name)
 FROM pg_control_system() s, pg_control_checkpoint() c, pg_control_recovery() m, (SELECT pg_is_in_recovery() AS standby) r`
 
 const receiverQuery = `SELECT pid, status FROM pg_stat_wal_receiver`
@@ -85,13 +82,9 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 }
 
 func (s *Status) scan(results pgx.BatchResults) error {
-	var lastReplay *time.Time
 	if err := results.QueryRow().Scan(&s.SystemID, &s.InRecovery, &s.Timeline, &s.Written, &s.Received, &s.Replayed,
-		&lastReplay, &s.PendingRestart); err != nil {
+		&s.PendingRestart); err != nil {
 		return err
-	}
-	if lastReplay != nil {
-		s.LastReplay = *lastReplay
 	}
 	var err error
 	if s.Receiver, err = scanReceiver(results.QueryRow()); err != nil {

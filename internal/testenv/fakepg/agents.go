@@ -187,7 +187,7 @@ func (p *Kubelet) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.Persiste
 	total := uint64(claim.Status.Capacity.Storage().Value())
 	used := min(total, uint64(pg.Spec.Storage.Value())*uint64(p.UsedPercent[pod])/100)
 	status := agentapi.Status{
-		Pod: pod, PodUID: string(uid), Phase: agentapi.Running, Ready: !held && p.startupLeftLocked(uid) <= 0, Data: true, Timeline: wal.Timeline(p.Timeline), ServerVersion: "16.4",
+		Pod: pod, PodUID: string(uid), Phase: agentapi.Running, Ready: !held && p.startupLeftLocked(uid) <= 0, Timeline: wal.Timeline(p.Timeline), ServerVersion: "16.4",
 		Generation: p.generation(uid, pg.Generation), PendingRestart: p.PendingRestart[pod], DiskTotal: total, DiskFree: total - used,
 	}
 	if applied, ok := p.applied[uid]; ok {

@@ -23,7 +23,6 @@ type External struct {
 	Log *Log
 
 	dir string
-	ca  *CA
 }
 
 // externalHBA allows replication with a password, except for the role stranger.
@@ -37,7 +36,7 @@ hostssl replication all all scram-sha-256
 // certificate is for localhost.
 func NewExternal(t testing.TB, ca *CA, settings string) *External {
 	t.Helper()
-	f := &External{Port: Port(t), Log: &Log{}, dir: Dir(t), ca: ca}
+	f := &External{Port: Port(t), Log: &Log{}, dir: Dir(t)}
 	arguments := []string{"--pgdata=" + f.Data(), "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--auth=trust", "--wal-segsize=1"}
 	if Binaries(t).Major >= 18 {
 		arguments = append(arguments, "--no-data-checksums") // the default of earlier versions

@@ -135,7 +135,6 @@ func (s *Supervisor) Stop(ctx context.Context, name string, grace time.Duration)
 
 // State is the state of a daemon.
 type State struct {
-	Name    string
 	Running bool
 	PID     int
 	Since   time.Time
@@ -144,7 +143,7 @@ type State struct {
 
 // State returns the state of the daemon name.
 func (s *Supervisor) State(name string) State {
-	state := State{Name: name, Log: s.LogFile(name)}
+	state := State{Log: s.LogFile(name)}
 	if r, err := s.read(name); err == nil {
 		state.PID, state.Running = r.PID, r.Alive()
 		if info, err := os.Stat(s.recordFile(name)); err == nil {
