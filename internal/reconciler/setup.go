@@ -26,7 +26,6 @@ import (
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/requeue"
-	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 const (
@@ -157,7 +156,7 @@ func (t *Tools) Restarted(obj client.Object, restarts int, note string) {
 		t.Metrics.ConfigChanged(t.Kind, client.ObjectKeyFromObject(obj))
 	}
 	if note != "" {
-		t.Events.Eventf(obj, nil, corev1.EventTypeNormal, rollout.EventRestarted, "Restart", "%s", note)
+		t.Events.Eventf(obj, nil, corev1.EventTypeNormal, "Restarted", "Restart", "%s", note)
 	}
 }
 

@@ -135,12 +135,9 @@ type Report struct {
 	Restarted int
 	// LastRestart is when a dependant was last restarted for this owner, according to annotations; zero if never.
 	LastRestart time.Time
-	// Event is the text of an event with reason EventRestarted, in the first reconcile of a wave of restarts; "" otherwise.
+	// Event is the text of an event with reason Restarted, in the first reconcile of a wave of restarts; "" otherwise.
 	Event string
 }
-
-// EventRestarted is the reason of the event that announces a wave of restarts.
-const EventRestarted = "Restarted"
 
 // MaxDependents is how many dependants a status lists.
 const MaxDependents = 100
