@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -62,8 +63,36 @@ func Rejected(err error) bool {
 
 // Transient reports whether err needs no condition: the retry succeeds, or the namespace is being deleted together with the owner.
 func Transient(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
-		apierrors.IsTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || NamespaceTerminates(err)
+	switch ErrorType(err) {
+	case typeConflict, typeThrottled, typeTimeout:
+		return true
+	}
+	return errors.Is(err, context.Canceled) || NamespaceTerminates(err)
+}
+
+// Values of the label type of <kind>_errors_total.
+const (
+	typeConflict  = "conflict"
+	typeThrottled = "throttled"
+	typeTimeout   = "timeout"
+)
+
+// ErrorType classifies err for use as a label of metrics.
+func ErrorType(err error) string {
+	network, ok := errors.AsType[net.Error](err)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return typeConflict
+	case Rejected(err) && !apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotAcceptable(err), apierrors.IsUnsupportedMediaType(err):
+		return "invalid"
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return "forbidden"
+	case apierrors.IsTooManyRequests(err):
+		return typeThrottled
+	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), errors.Is(err, context.DeadlineExceeded), ok && network.Timeout():
+		return typeTimeout
+	}
+	return "other"
 }
 
 // NamespaceTerminates reports whether a child was not created because its namespace is being deleted.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,23 +32,27 @@ func TestErrors(t *testing.T) {
 		transient bool
 		rejected  bool
 		reason    string
+		label     string
 	}{
-		"an admission policy":             {answered(422, metav1.StatusReasonInvalid, metav1.StatusCause{Message: "denied"}), false, true, fettlev1.ReasonInvalid},
-		"a webhook without a code":        {answered(400, ""), false, true, fettlev1.ReasonInvalid},
-		"a webhook with a code":           {answered(403, metav1.StatusReasonForbidden), false, true, fettlev1.ReasonForbidden},
-		"an immutable field":              {answered(422, metav1.StatusReasonInvalid, metav1.StatusCause{Field: "spec.selector"}), false, true, fettlev1.ReasonInvalid},
-		"a quota or a missing permission": {apierrors.NewForbidden(secret, "web", errors.New("exceeded quota")), false, true, fettlev1.ReasonForbidden},
-		"too large":                       {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), false, true, fettlev1.ReasonTooLarge},
-		"a foreign object":                {fmt.Errorf("apply: %w", &ConflictError{Name: "web"}), false, false, fettlev1.ReasonNameConflict},
-		"a foreign object, and a quota":   {errors.Join(answered(403, metav1.StatusReasonForbidden), &ConflictError{}), false, true, fettlev1.ReasonNameConflict},
-		"an unreachable webhook":          {answered(500, metav1.StatusReasonInternalError), false, false, fettlev1.ReasonWriteFailed},
-		"no connection":                   {errors.New("connection refused"), false, false, fettlev1.ReasonWriteFailed},
-		"a concurrent change":             {answered(409, metav1.StatusReasonConflict), true, false, fettlev1.ReasonWriteFailed},
-		"a concurrent creation":           {answered(409, metav1.StatusReasonAlreadyExists), true, false, fettlev1.ReasonWriteFailed},
-		"throttled":                       {answered(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests), true, false, fettlev1.ReasonWriteFailed},
-		"a timeout":                       {fmt.Errorf("apply: %w", context.DeadlineExceeded), true, false, fettlev1.ReasonWriteFailed},
+		"an admission policy":             {answered(422, metav1.StatusReasonInvalid, metav1.StatusCause{Message: "denied"}), false, true, fettlev1.ReasonInvalid, "invalid"},
+		"a webhook without a code":        {answered(400, ""), false, true, fettlev1.ReasonInvalid, "invalid"},
+		"a webhook with a code":           {answered(403, metav1.StatusReasonForbidden), false, true, fettlev1.ReasonForbidden, "forbidden"},
+		"an immutable field":              {answered(422, metav1.StatusReasonInvalid, metav1.StatusCause{Field: "spec.selector"}), false, true, fettlev1.ReasonInvalid, "invalid"},
+		"a quota or a missing permission": {apierrors.NewForbidden(secret, "web", errors.New("exceeded quota")), false, true, fettlev1.ReasonForbidden, "forbidden"},
+		"too large":                       {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), false, true, fettlev1.ReasonTooLarge, "invalid"},
+		"a foreign object":                {fmt.Errorf("apply: %w", &ConflictError{Name: "web"}), false, false, fettlev1.ReasonNameConflict, "other"},
+		"a foreign object, and a quota":   {errors.Join(answered(403, metav1.StatusReasonForbidden), &ConflictError{}), false, true, fettlev1.ReasonNameConflict, "forbidden"},
+		"an unreachable webhook":          {answered(500, metav1.StatusReasonInternalError), false, false, fettlev1.ReasonWriteFailed, "other"},
+		"no connection":                   {errors.New("connection refused"), false, false, fettlev1.ReasonWriteFailed, "other"},
+		"a concurrent change":             {answered(409, metav1.StatusReasonConflict), true, false, fettlev1.ReasonWriteFailed, "conflict"},
+		"a concurrent creation":           {answered(409, metav1.StatusReasonAlreadyExists), true, false, fettlev1.ReasonWriteFailed, "conflict"},
+		"throttled":                       {answered(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests), true, false, fettlev1.ReasonWriteFailed, "throttled"},
+		"a timeout":                       {fmt.Errorf("apply: %w", context.DeadlineExceeded), true, false, fettlev1.ReasonWriteFailed, "timeout"},
 		"a terminating namespace": {answered(403, metav1.StatusReasonForbidden, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause}),
-			true, true, fettlev1.ReasonForbidden},
+			true, true, fettlev1.ReasonForbidden, "forbidden"},
+		"no credentials":       {answered(401, metav1.StatusReasonUnauthorized), false, false, fettlev1.ReasonWriteFailed, "forbidden"},
+		"an overloaded server": {apierrors.NewServerTimeout(secret, "get", 1), true, false, fettlev1.ReasonWriteFailed, "timeout"},
+		"a slow connection":    {os.ErrDeadlineExceeded, true, false, fettlev1.ReasonWriteFailed, "timeout"},
 	} {
 		if got := Transient(tc.err); got != tc.transient {
 			t.Errorf("%s: Transient is %t", name, got)
@@ -57,6 +62,9 @@ func TestErrors(t *testing.T) {
 		}
 		if got := Reason(tc.err); got != tc.reason {
 			t.Errorf("%s: Reason is %s, want %s", name, got, tc.reason)
+		}
+		if got := ErrorType(tc.err); got != tc.label {
+			t.Errorf("%s: ErrorType is %s, want %s", name, got, tc.label)
 		}
 	}
 	if Transient(nil) || Rejected(nil) {

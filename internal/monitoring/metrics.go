@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fettle-dev/fettle/internal/apply"
 )
 
 // Kinds. Their metrics start with the kind in lower case.
@@ -120,7 +122,7 @@ func (m *Metrics) Observe(kind string, key types.NamespacedName, d time.Duration
 			return
 		}
 		f.reconciles.WithLabelValues(key.Namespace, resultError).Inc()
-		f.errors.WithLabelValues(key.Namespace, ErrorType(err)).Inc()
+		f.errors.WithLabelValues(key.Namespace, apply.ErrorType(err)).Inc()
 	})
 }
 

@@ -2,9 +2,7 @@ package monitoring
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -151,31 +147,4 @@ func TestMetrics_nil(*testing.T) {
 	m.ConfigChanged(KindWebApp, key("a", "one"))
 	m.Ready(KindWebApp, key("a", "one"), true)
 	m.Forget(KindWebApp, key("a", "one"))
-}
-
-func TestErrorType(t *testing.T) {
-	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
-	for _, c := range []struct {
-		err  error
-		want string
-	}{
-		{apierrors.NewConflict(deployments, "a", errors.New("changed")), "conflict"},
-		{apierrors.NewAlreadyExists(deployments, "a"), "conflict"},
-		{apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "a", nil), "invalid"},
-		{apierrors.NewBadRequest("bad"), "invalid"},
-		{apierrors.NewForbidden(deployments, "a", errors.New("quota")), "forbidden"},
-		{apierrors.NewUnauthorized("who"), "forbidden"},
-		{apierrors.NewTooManyRequests("slow down", 1), "throttled"},
-		{apierrors.NewServerTimeout(deployments, "get", 1), "timeout"},
-		{apierrors.NewTimeoutError("late", 1), "timeout"},
-		{context.DeadlineExceeded, "timeout"},
-		{os.ErrDeadlineExceeded, "timeout"},
-		{apierrors.NewInternalError(errors.New("boom")), "other"},
-		{apierrors.NewNotFound(deployments, "a"), "other"},
-		{errors.New("anything"), "other"},
-	} {
-		if got := ErrorType(fmt.Errorf("apply deployment: %w", c.err)); got != c.want {
-			t.Errorf("ErrorType(%v) = %q, want %q", c.err, got, c.want)
-		}
-	}
 }
