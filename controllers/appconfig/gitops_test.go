@@ -10,13 +10,12 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
-	"github.com/fettle-dev/fettle/internal/rollout"
 	"github.com/fettle-dev/fettle/test/gitops"
 )
 
 func TestGitOps_health(t *testing.T) {
 	a, b := rev(1, "a"), rev(2, "b")
-	done := reported(metav1.ConditionTrue, rollout.ReasonRolledOut)
+	done := reported(metav1.ConditionTrue, configv1.ReasonRolledOut)
 	previewed := config(func(cfg *configv1.AppConfig) { cfg.Spec.Preview = true })
 	wrong := func(reason string) rendered { return rendered{problem: new(conditions.False(reason, "wrong"))} }
 	for name, tc := range map[string]struct {
@@ -25,13 +24,13 @@ func TestGitOps_health(t *testing.T) {
 		seen         observed
 		want, paused gitops.Health
 	}{
-		"rolling out":        {config(), outOf("b"), reported(metav1.ConditionFalse, rollout.ReasonRollingOut), gitops.Creating, gitops.PausedNotReady},
+		"rolling out":        {config(), outOf("b"), reported(metav1.ConditionFalse, configv1.ReasonRollingOut), gitops.Creating, gitops.PausedNotReady},
 		"values missing":     {config(), wrong(configv1.ReasonValuesMissing), done, gitops.Creating, gitops.PausedNotReady},
 		"ready":              {config(), outOf("b"), done, gitops.Ready, gitops.Paused},
 		"preview":            {previewed, outOf("c"), done, gitops.Ready, gitops.Paused},
-		"manual restart":     {config(), outOf("b"), reported(metav1.ConditionFalse, rollout.ReasonManualRestart), gitops.Health{Kstatus: "InProgress", Argo: "Suspended"}, gitops.PausedNotReady},
-		"key missing":        {config(), outOf("b"), reported(metav1.ConditionFalse, rollout.ReasonKeyMissing), gitops.Degraded, gitops.PausedNotReady},
-		"rollout failed":     {config(), outOf("b"), reported(metav1.ConditionFalse, rollout.ReasonRolloutFailed), gitops.Blocked, gitops.PausedNotReady},
+		"manual restart":     {config(), outOf("b"), reported(metav1.ConditionFalse, configv1.ReasonManualRestart), gitops.Health{Kstatus: "InProgress", Argo: "Suspended"}, gitops.PausedNotReady},
+		"key missing":        {config(), outOf("b"), reported(metav1.ConditionFalse, configv1.ReasonKeyMissing), gitops.Degraded, gitops.PausedNotReady},
+		"rollout failed":     {config(), outOf("b"), reported(metav1.ConditionFalse, configv1.ReasonRolloutFailed), gitops.Blocked, gitops.PausedNotReady},
 		"template error":     {config(), wrong(configv1.ReasonTemplateError), done, gitops.Blocked, gitops.PausedNotReady},
 		"too large":          {config(), wrong(fettlev1.ReasonTooLarge), done, gitops.Blocked, gitops.PausedNotReady},
 		"object of the name": {config(), outOf("b"), observed{applyErr: &apply.ConflictError{}}, gitops.Blocked, gitops.PausedNotReady},

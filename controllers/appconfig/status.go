@@ -113,7 +113,7 @@ func recordOutcome(cfg *configv1.AppConfig, out rendered, p plan, found existing
 	switch report := seen.report.Condition; {
 	case report.Status == metav1.ConditionTrue:
 		st.LastGoodRevision = p.revision.number
-	case report.Reason != rollout.ReasonRolloutFailed, !cfg.Spec.Rollout.AutoRollback, !p.fresh:
+	case report.Reason != configv1.ReasonRolloutFailed, !cfg.Spec.Rollout.AutoRollback, !p.fresh:
 	case found.lastGood(st.LastGoodRevision, p.revision.hash) != nil:
 		st.FailedHash, st.FailureMessage = p.revision.hash, conditions.Clip(report.Message, conditions.MaxMessage)
 	}

@@ -35,7 +35,7 @@ func TestSetStatus(t *testing.T) {
 	auto := func(cfg *configv1.AppConfig) { cfg.Spec.Rollout.AutoRollback = true }
 	a, b := rev(1, "a"), rev(2, "b")
 	history := targeted(b, b, a)
-	done, rolling, failed := reported(metav1.ConditionTrue, rollout.ReasonRolledOut), reported(metav1.ConditionFalse, rollout.ReasonRollingOut), reported(metav1.ConditionFalse, rollout.ReasonRolloutFailed)
+	done, rolling, failed := reported(metav1.ConditionTrue, configv1.ReasonRolledOut), reported(metav1.ConditionFalse, configv1.ReasonRollingOut), reported(metav1.ConditionFalse, configv1.ReasonRolloutFailed)
 	gr := schema.GroupResource{Resource: "configmaps"}
 	for _, tc := range []struct {
 		name  string
@@ -80,12 +80,12 @@ func TestAutomaticRollback(t *testing.T) {
 	cfg := config(func(cfg *configv1.AppConfig) {
 		cfg.Spec.Rollout.AutoRollback, cfg.Status.LastGoodRevision = true, 1
 	})
-	cfg = decide(cfg, outOf("b"), targeted(b, b, a), reported(metav1.ConditionFalse, rollout.ReasonRolloutFailed))
+	cfg = decide(cfg, outOf("b"), targeted(b, b, a), reported(metav1.ConditionFalse, configv1.ReasonRolloutFailed))
 	if cfg.Status.FailedHash != hashOf("b") || cfg.Status.FailureMessage != "of the engine" || cfg.Status.Revision != 2 {
 		t.Fatalf("failed %q because %q at revision %d", cfg.Status.FailedHash, cfg.Status.FailureMessage, cfg.Status.Revision)
 	}
 	for _, found := range []existing{targeted(b, b, a), targeted(a, b, a)} {
-		cfg = decide(cfg, outOf("b"), found, reported(metav1.ConditionTrue, rollout.ReasonRolledOut))
+		cfg = decide(cfg, outOf("b"), found, reported(metav1.ConditionTrue, configv1.ReasonRolledOut))
 		c := meta.FindStatusCondition(cfg.Status.Conditions, configv1.AppConfigRolledOut)
 		if cfg.Status.Revision != 1 || cfg.Status.FailedHash != hashOf("b") || c.Reason != configv1.ReasonRolledBack || !strings.Contains(c.Message, "of the engine") {
 			t.Errorf("revision %d, failed %q, RolledOut %+v", cfg.Status.Revision, cfg.Status.FailedHash, c)
@@ -98,11 +98,11 @@ func TestAutomaticRollback_endsWithOtherContents(t *testing.T) {
 	cfg := config(func(cfg *configv1.AppConfig) {
 		cfg.Spec.Rollout.AutoRollback, cfg.Status.LastGoodRevision, cfg.Status.FailedHash = true, 1, hashOf("b")
 	})
-	missing := decide(cfg, rendered{problem: new(conditions.False(configv1.ReasonTemplateError, "wrong"))}, targeted(a, b, a), reported(metav1.ConditionTrue, rollout.ReasonRolledOut))
+	missing := decide(cfg, rendered{problem: new(conditions.False(configv1.ReasonTemplateError, "wrong"))}, targeted(a, b, a), reported(metav1.ConditionTrue, configv1.ReasonRolledOut))
 	if missing.Status.FailedHash != hashOf("b") {
 		t.Error("a rendering that fails for a while forgets what failed to roll out")
 	}
-	cfg = decide(cfg, outOf("c"), targeted(a, b, a), reported(metav1.ConditionFalse, rollout.ReasonRollingOut))
+	cfg = decide(cfg, outOf("c"), targeted(a, b, a), reported(metav1.ConditionFalse, configv1.ReasonRollingOut))
 	if cfg.Status.FailedHash != "" || cfg.Status.Revision != 3 {
 		t.Errorf("failed %q, revision %d after a change", cfg.Status.FailedHash, cfg.Status.Revision)
 	}
@@ -146,7 +146,7 @@ func TestPolicyOf(t *testing.T) {
 }
 
 func TestOnlyDependents(t *testing.T) {
-	before := decide(config(), outOf("a"), existing{}, reported(metav1.ConditionFalse, rollout.ReasonRollingOut))
+	before := decide(config(), outOf("a"), existing{}, reported(metav1.ConditionFalse, configv1.ReasonRollingOut))
 	after := before.DeepCopy()
 	after.Status.Dependents = []configv1.AppConfigDependent{{Kind: "Deployment", Name: "web"}}
 	conditions.SetState(after, configv1.AppConfigRolledOut, true, conditions.False(configv1.ReasonRollingOut, "1 of 2"))

@@ -187,7 +187,7 @@ func TestBounded(t *testing.T) {
 	}
 	r.Dependents[240].State = Failed
 	listed, more := r.Bounded()
-	if len(listed) != MaxDependents || more != 150 || listed[0].State != Failed || listed[1].Name != "0" {
+	if len(listed) != maxDependents || more != 150 || listed[0].State != Failed || listed[1].Name != "0" {
 		t.Errorf("%d listed, %d more, first %+v", len(listed), more, listed[:2])
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 	"github.com/fettle-dev/fettle/internal/digest"
 )
 
@@ -122,30 +123,30 @@ func TestDecide(t *testing.T) {
 		workloads []*Workload
 		want      outcome
 	}{
-		"no users": {want: outcome{Reason: ReasonNoDependents}},
+		"no users": {want: outcome{Reason: configv1.ReasonNoDependents}},
 		"a new workload is recorded": {
 			workloads: []*Workload{user(Deployment, "x")},
-			want:      outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+			want:      outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: configv1.ReasonRolledOut},
 		},
 		"a workload that runs the published contents is not changed": {
 			workloads: []*Workload{user(Deployment, "x", recorded(now)), user(Deployment, "y", rolled(now, start))},
-			want:      outcome{States: map[string]State{"x": UpToDate, "y": UpToDate}, Reason: ReasonRolledOut},
+			want:      outcome{States: map[string]State{"x": UpToDate, "y": UpToDate}, Reason: configv1.ReasonRolledOut},
 		},
 		"outdated workloads are restarted, in order": {
 			workloads: []*Workload{user(StatefulSet, "s", recorded(old)), user(Deployment, "y", recorded(old)), user(Deployment, "x", recorded(old))},
 			want: outcome{
-				Restarts: []string{"x"}, States: map[string]State{"x": Restarting, "y": Pending, "s": Pending}, Reason: ReasonRollingOut,
+				Restarts: []string{"x"}, States: map[string]State{"x": Restarting, "y": Pending, "s": Pending}, Reason: configv1.ReasonRollingOut,
 			},
 		},
 		"the next restart waits for the previous one": {
 			workloads: []*Workload{user(Deployment, "x", rolled(now, start), phase(InProgress)), user(Deployment, "y", recorded(old))},
-			want:      outcome{States: map[string]State{"x": Restarting, "y": Pending}, Reason: ReasonRollingOut},
+			want:      outcome{States: map[string]State{"x": Restarting, "y": Pending}, Reason: configv1.ReasonRollingOut},
 		},
 		"two restarts if two are allowed": {
 			policy:    with(func(p *Policy) { p.MaxConcurrent = 2 }),
 			workloads: []*Workload{user(Deployment, "x", recorded(old)), user(Deployment, "y", recorded(old)), user(Deployment, "z", recorded(old))},
 			want: outcome{
-				Restarts: []string{"x", "y"}, States: map[string]State{"x": Restarting, "y": Restarting, "z": Pending}, Reason: ReasonRollingOut,
+				Restarts: []string{"x", "y"}, States: map[string]State{"x": Restarting, "y": Restarting, "z": Pending}, Reason: configv1.ReasonRollingOut,
 			},
 		},
 		"a rollout by another client takes no slot": {
@@ -153,50 +154,50 @@ func TestDecide(t *testing.T) {
 				user(Deployment, "x", rolled(now, start.Add(-time.Hour)), phase(InProgress), changedAt(start.Add(-time.Minute))),
 				user(Deployment, "y", recorded(old)),
 			},
-			want: outcome{Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: ReasonRollingOut},
+			want: outcome{Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: configv1.ReasonRollingOut},
 		},
 		"a failed restart stops the next": {
 			workloads: []*Workload{user(Deployment, "x", rolled(now, start.Add(-time.Hour)), phase(Stuck)), user(Deployment, "y", recorded(old))},
-			want:      outcome{States: map[string]State{"x": Failed, "y": Pending}, Reason: ReasonRolloutFailed},
+			want:      outcome{States: map[string]State{"x": Failed, "y": Pending}, Reason: configv1.ReasonRolloutFailed},
 		},
 		"a failed rollout by another client does not": {
 			workloads: []*Workload{
 				user(Deployment, "x", rolled(now, start.Add(-time.Hour)), phase(Stuck), changedAt(start.Add(-time.Minute))),
 				user(Deployment, "y", recorded(old)),
 			},
-			want: outcome{Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: ReasonRollingOut},
+			want: outcome{Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: configv1.ReasonRollingOut},
 		},
 		"a failed restart is retried first after a new change": {
 			workloads: []*Workload{user(Deployment, "x", recorded(old)), user(Deployment, "y", rolled(old, start.Add(-time.Hour)), phase(Stuck))},
-			want:      outcome{Restarts: []string{"y"}, States: map[string]State{"x": Pending, "y": Restarting}, Reason: ReasonRollingOut},
+			want:      outcome{Restarts: []string{"y"}, States: map[string]State{"x": Pending, "y": Restarting}, Reason: configv1.ReasonRollingOut},
 		},
 		"a restart in progress with the previous contents is repeated first, in its own slot": {
 			workloads: []*Workload{user(Deployment, "x", recorded(old)), user(Deployment, "y", rolled(old, start.Add(-time.Hour)), phase(InProgress))},
-			want:      outcome{Restarts: []string{"y"}, States: map[string]State{"x": Pending, "y": Restarting}, Reason: ReasonRollingOut},
+			want:      outcome{Restarts: []string{"y"}, States: map[string]State{"x": Pending, "y": Restarting}, Reason: configv1.ReasonRollingOut},
 		},
 		"pending within the minimum interval": {
 			workloads: []*Workload{user(Deployment, "x", rolled(old, start.Add(-10*time.Second)))},
-			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonRollingOut, RequeueAfter: 20 * time.Second},
+			want:      outcome{States: map[string]State{"x": Pending}, Reason: configv1.ReasonRollingOut, RequeueAfter: 20 * time.Second},
 		},
 		"pending within the debounce": {
 			objects:   []Object{publishedAt(now, start.Add(-2*time.Second))},
 			workloads: []*Workload{user(Deployment, "x", recorded(old))},
-			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: 3 * time.Second},
+			want:      outcome{States: map[string]State{"x": Pending}, Reason: configv1.ReasonDebouncing, RequeueAfter: 3 * time.Second},
 		},
 		"a clock that was ahead holds nothing back": {
 			objects:   []Object{publishedAt(now, start.Add(time.Hour))},
 			workloads: []*Workload{user(Deployment, "x", recorded(old))},
-			want:      outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
+			want:      outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: configv1.ReasonRollingOut},
 		},
 		"pending outside the window": {
 			policy:    with(func(p *Policy) { p.Window = window }),
 			workloads: []*Workload{user(Deployment, "x", recorded(old))},
-			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonWaitingForWindow, RequeueAfter: 14 * time.Hour},
+			want:      outcome{States: map[string]State{"x": Pending}, Reason: configv1.ReasonWaitingForWindow, RequeueAfter: 14 * time.Hour},
 		},
 		"strategy None writes nothing": {
 			policy:    with(func(p *Policy) { p.Disabled = true }),
 			workloads: []*Workload{user(Deployment, "x", recorded(old)), user(Deployment, "y")},
-			want:      outcome{States: map[string]State{"x": Pending, "y": UpToDate}, Reason: ReasonRestartsDisabled},
+			want:      outcome{States: map[string]State{"x": Pending, "y": UpToDate}, Reason: configv1.ReasonRestartsDisabled},
 		},
 		"paused workloads and those without pods are annotated at once, and block no other": {
 			workloads: []*Workload{
@@ -205,7 +206,7 @@ func TestDecide(t *testing.T) {
 				user(Deployment, "c", recorded(old)), user(Deployment, "d", recorded(old)),
 			},
 			want: outcome{
-				Restarts: []string{"a", "b", "c"}, Reason: ReasonRollingOut,
+				Restarts: []string{"a", "b", "c"}, Reason: configv1.ReasonRollingOut,
 				States: map[string]State{"a": Paused, "b": UpToDate, "c": Restarting, "d": Pending},
 			},
 		},
@@ -213,20 +214,20 @@ func TestDecide(t *testing.T) {
 			workloads: []*Workload{
 				user(StatefulSet, "x", rolled(now, start.Add(-time.Hour)), phase(Manual), func(w *Workload) { w.Progress.Manual = onDelete }),
 			},
-			want: outcome{States: map[string]State{"x": Paused}, Reason: ReasonManualRestart},
+			want: outcome{States: map[string]State{"x": Paused}, Reason: configv1.ReasonManualRestart},
 		},
 		"a workload whose pods could not start is not changed": {
 			workloads: []*Workload{user(Deployment, "x", references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "gone"}))},
-			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonKeyMissing},
+			want:      outcome{States: map[string]State{"x": Pending}, Reason: configv1.ReasonKeyMissing},
 		},
 		"a workload with optional references is restarted": {
 			workloads: []*Workload{user(Deployment, "x", references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "gone", Optional: true}))},
-			want:      outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+			want:      outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: configv1.ReasonRolledOut},
 		},
 		"a workload that was created around a publication is restarted": {
 			objects:   []Object{publishedAt(now, start.Add(-8*time.Second))},
 			workloads: []*Workload{user(Deployment, "x", changedAt(start.Add(-9*time.Second)))},
-			want:      outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
+			want:      outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: configv1.ReasonRollingOut},
 		},
 		"not around the first publication, unless the reference is optional": {
 			objects: []Object{func() Object {
@@ -239,35 +240,35 @@ func TestDecide(t *testing.T) {
 				user(Deployment, "y", changedAt(start.Add(-9*time.Second)), references(Reference{Kind: ConfigMap, Name: "shop-config", Optional: true})),
 			},
 			want: outcome{
-				Records: []string{"x"}, Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: ReasonRollingOut,
+				Records: []string{"x"}, Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: configv1.ReasonRollingOut,
 			},
 		},
 		"a workload that is being deleted is no dependant": {
 			workloads: []*Workload{user(Deployment, "x", recorded(old), func(w *Workload) { w.deleting = true })},
-			want:      outcome{Reason: ReasonNoDependents},
+			want:      outcome{Reason: configv1.ReasonNoDependents},
 		},
 		"a StatefulSet that misses its deadline has failed": {
 			workloads: []*Workload{
 				user(StatefulSet, "x", rolled(now, start.Add(-11*time.Minute)), phase(InProgress)), user(StatefulSet, "y", recorded(old)),
 			},
-			want: outcome{States: map[string]State{"x": Failed, "y": Pending}, Reason: ReasonRolloutFailed},
+			want: outcome{States: map[string]State{"x": Failed, "y": Pending}, Reason: configv1.ReasonRolloutFailed},
 		},
 		"but not if it still makes progress": {
 			workloads: []*Workload{user(StatefulSet, "x", rolled(now, start.Add(-11*time.Minute)), phase(InProgress), func(w *Workload) {
 				w.Progress.since = start.Add(-time.Minute)
 			})},
-			want: outcome{States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut, RequeueAfter: 9 * time.Minute},
+			want: outcome{States: map[string]State{"x": Restarting}, Reason: configv1.ReasonRollingOut, RequeueAfter: 9 * time.Minute},
 		},
 		"a DaemonSet's complete rollout is recorded, because its status resets": {
 			workloads: []*Workload{user(DaemonSet, "x", rolled(now, start.Add(-time.Minute)), func(w *Workload) { w.Progress.resetsOnPodFailure = true })},
-			want:      outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+			want:      outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: configv1.ReasonRolledOut},
 		},
 		"and a pod that fails later is no rollout": {
 			workloads: []*Workload{user(DaemonSet, "x", rolled(now, start.Add(-time.Hour)), phase(InProgress), func(w *Workload) {
 				w.Progress.resetsOnPodFailure = true
 				w.records[theKey] = restartRecord(hashFor(w, now), start.Add(-time.Hour)).withDone().String()
 			})},
-			want: outcome{States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+			want: outcome{States: map[string]State{"x": UpToDate}, Reason: configv1.ReasonRolledOut},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,15 +7,17 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 )
 
 // maxNamed is how many workloads a message names.
 const maxNamed = 3
 
-// Bounded returns the dependants that a status lists, at most MaxDependents: those that are not up to date first. more is the number of the
+// Bounded returns the dependants that a status lists, at most maxDependents: those that are not up to date first. more is the number of the
 // others.
 func (r Report) Bounded() (listed []Dependent, more int) {
-	if len(r.Dependents) <= MaxDependents {
+	if len(r.Dependents) <= maxDependents {
 		return r.Dependents, 0
 	}
 	listed = slices.Clone(r.Dependents)
@@ -29,7 +31,7 @@ func (r Report) Bounded() (listed []Dependent, more int) {
 			return 1
 		}
 	})
-	return listed[:MaxDependents], len(listed) - MaxDependents
+	return listed[:maxDependents], len(listed) - maxDependents
 }
 
 // report describes the state after the plan was executed. rejected holds the reasons of rejected writes, by index.
@@ -136,20 +138,20 @@ func (p *evaluation) condition(out *plan, dependents []Dependent) metav1.Conditi
 	progress := fmt.Sprintf("%d of %d workloads run this configuration", len(in(UpToDate)), len(dependents))
 	switch {
 	case out.hold == holdDisabled:
-		return yes(ReasonRestartsDisabled, "strategy None: no workload is restarted")
+		return yes(configv1.ReasonRestartsDisabled, "strategy None: no workload is restarted")
 	case len(dependents) == 0:
-		return yes(ReasonNoDependents, "no workload uses this configuration")
+		return yes(configv1.ReasonNoDependents, "no workload uses this configuration")
 	case len(failed) > 0:
-		return no(ReasonRolloutFailed, names(failed)+": "+failed[0].Message+
+		return no(configv1.ReasonRolloutFailed, names(failed)+": "+failed[0].Message+
 			"; no other workload is restarted until this one recovers or the configuration changes")
 	case len(restarting) > 0:
-		return no(ReasonRollingOut, progress+"; restarting "+names(restarting))
+		return no(configv1.ReasonRollingOut, progress+"; restarting "+names(restarting))
 	case len(pending) > 0:
 		return p.pending(out, pending, progress)
 	case len(manual) > 0:
-		return no(ReasonManualRestart, names(manual)+" "+manual[0].Message)
+		return no(configv1.ReasonManualRestart, names(manual)+" "+manual[0].Message)
 	default:
-		return yes(ReasonRolledOut, progress)
+		return yes(configv1.ReasonRolledOut, progress)
 	}
 }
 
@@ -165,13 +167,13 @@ func no(reason, message string) metav1.Condition {
 func (p *evaluation) pending(out *plan, pending []Dependent, progress string) metav1.Condition {
 	switch {
 	case !slices.ContainsFunc(out.dependants, func(d dependant) bool { return d.need == needRestart }):
-		return no(ReasonKeyMissing, names(pending)+" "+pending[0].Message)
+		return no(configv1.ReasonKeyMissing, names(pending)+" "+pending[0].Message)
 	case out.hold == holdDebounce:
-		return no(ReasonDebouncing, progress+"; restarts begin when nothing has changed for "+p.policy.Debounce.String())
+		return no(configv1.ReasonDebouncing, progress+"; restarts begin when nothing has changed for "+p.policy.Debounce.String())
 	case out.hold == holdWindow:
-		return no(ReasonWaitingForWindow, progress+"; "+windowMessage(out.until))
+		return no(configv1.ReasonWaitingForWindow, progress+"; "+windowMessage(out.until))
 	default:
-		return no(ReasonRollingOut, progress+"; next is "+names(pending[:1]))
+		return no(configv1.ReasonRollingOut, progress+"; next is "+names(pending[:1]))
 	}
 }
 

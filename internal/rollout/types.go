@@ -125,9 +125,9 @@ type Policy struct {
 
 // Report is the result of one reconcile.
 type Report struct {
-	// Dependents are all dependants, by kind and name. A status holds MaxDependents of them, see [Report.Bounded].
+	// Dependents are all dependants, by kind and name. A status holds maxDependents of them, see [Report.Bounded].
 	Dependents []Dependent
-	// Condition has Status, Reason and Message of the condition RolledOut. The caller adds Type and ObservedGeneration.
+	// Condition has Status, Reason and Message of the condition RolledOut of an AppConfig or a VoteConfig. The caller adds Type and ObservedGeneration.
 	Condition metav1.Condition
 	// RequeueAfter is the time until the next reconcile if no watched object changes; 0 means never.
 	RequeueAfter time.Duration
@@ -139,8 +139,8 @@ type Report struct {
 	Event string
 }
 
-// MaxDependents is how many dependants a status lists.
-const MaxDependents = 100
+// maxDependents is how many dependants a status lists.
+const maxDependents = 100
 
 // State of a dependant.
 type State string
@@ -168,25 +168,3 @@ type Dependent struct {
 	// Message is what it waits for or why it failed; "" if neither applies.
 	Message string
 }
-
-// Reasons of the condition RolledOut.
-const (
-	// ReasonRolledOut (True) means that all dependants run the published contents.
-	ReasonRolledOut = "RolledOut"
-	// ReasonNoDependents (True) means that no workload uses the configuration.
-	ReasonNoDependents = "NoDependents"
-	// ReasonRestartsDisabled (True) means that the strategy is None.
-	ReasonRestartsDisabled = "RestartsDisabled"
-	// ReasonRollingOut (False) means that dependants are being restarted.
-	ReasonRollingOut = "RollingOut"
-	// ReasonDebouncing (False) means that restarts begin when the contents have not changed for the debounce time.
-	ReasonDebouncing = "Debouncing"
-	// ReasonWaitingForWindow (False) means that restarts begin when the rollout window opens.
-	ReasonWaitingForWindow = "WaitingForWindow"
-	// ReasonKeyMissing (False) means that dependants need a key that is not published. Their pods could not start.
-	ReasonKeyMissing = "KeyMissing"
-	// ReasonManualRestart (False) means that dependants wait for a person: they are paused or have the strategy OnDelete.
-	ReasonManualRestart = "ManualRestart"
-	// ReasonRolloutFailed (False) means that a restart failed. No other restart starts.
-	ReasonRolloutFailed = "RolloutFailed"
-)

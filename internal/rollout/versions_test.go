@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 )
 
 const (
@@ -43,41 +45,41 @@ func TestVersions(t *testing.T) {
 	}{
 		"a new workload is switched at once": {
 			object: second, w: user(Deployment, "x", keyOf("shop-config", "a")),
-			want:    outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
+			want:    outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: configv1.ReasonRollingOut},
 			renames: map[rename]string{{ConfigMap, "shop-config"}: v2},
 		},
 		"a workload whose version is deleted is switched at once": {
 			object: gone, w: user(Deployment, "x", keyOf(v1, "a")),
-			want:    outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
+			want:    outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: configv1.ReasonRollingOut},
 			renames: map[rename]string{{ConfigMap, v1}: v2},
 		},
 		"no faster than the interval, if another client reverts it each time": {
 			object: gone, w: user(Deployment, "x", keyOf(v2, "a"), rolled(gone, start.Add(-10*time.Second)), keyOf("shop-config", "a")),
-			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: 20 * time.Second},
+			want: outcome{States: map[string]State{"x": Pending}, Reason: configv1.ReasonDebouncing, RequeueAfter: 20 * time.Second},
 		},
 		"a workload with an existing version waits": {
 			object: second, w: user(Deployment, "x", keyOf(v1, "a"), recorded(first)),
-			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: time.Hour},
+			want: outcome{States: map[string]State{"x": Pending}, Reason: configv1.ReasonDebouncing, RequeueAfter: time.Hour},
 		},
 		"a workload whose keys did not change stays": {
 			object: second, w: user(Deployment, "x", keyOf(v1, "b"), recorded(first)),
-			want: outcome{States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+			want: outcome{States: map[string]State{"x": UpToDate}, Reason: configv1.ReasonRolledOut},
 		},
 		"a workload with the current version is recorded": {
 			object: second, w: user(Deployment, "x", keyOf(v2, "a")),
-			want: outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+			want: outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: configv1.ReasonRolledOut},
 		},
 		"a workload that a user moved to another version is moved back": {
 			object: second, w: user(Deployment, "x", keyOf(v2, "a"), rolled(second, start.Add(-time.Hour)), keyOf(v1, "a")),
-			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: time.Hour},
+			want: outcome{States: map[string]State{"x": Pending}, Reason: configv1.ReasonDebouncing, RequeueAfter: time.Hour},
 		},
 		"in place again, the workload gets the name of the target": {
 			object: inPlace, w: user(Deployment, "x", keyOf(v2, "a"), rolled(second, start.Add(-time.Hour))),
-			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: time.Hour},
+			want: outcome{States: map[string]State{"x": Pending}, Reason: configv1.ReasonDebouncing, RequeueAfter: time.Hour},
 		},
 		"in place, a foreign object that looks like a version is none": {
 			object: published("2", "1"), w: user(Deployment, "x", keyOf(v1, "a")),
-			want: outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+			want: outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: configv1.ReasonRolledOut},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +114,7 @@ func TestRenames_leaveWorkloadUpToDate(t *testing.T) {
 		}
 	}
 	w.References = compact(w.References)
-	if diff := cmp.Diff(outcome{States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut}, decided(start, thePolicy, p.published, w)); diff != "" {
+	if diff := cmp.Diff(outcome{States: map[string]State{"x": UpToDate}, Reason: configv1.ReasonRolledOut}, decided(start, thePolicy, p.published, w)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
