@@ -122,7 +122,7 @@ func (a *Applier) applyOne(ctx context.Context, o ownerRef, d *desiredObject) er
 // isOrphan reports whether live is a child that has lost its owner reference: it has no controller, and it carries the hash annotation and
 // the labels that Apply set.
 func isOrphan(live client.Object, labels map[string]string) bool {
-	return metav1.GetControllerOfNoCopy(live) == nil && live.GetAnnotations()[HashAnnotation] != "" &&
+	return metav1.GetControllerOfNoCopy(live) == nil && live.GetAnnotations()[hashAnnotation] != "" &&
 		len(labels) > 0 && hasLabels(live, labels)
 }
 

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// HashAnnotation is on each applied object. It holds the hash of the applied object. A restarted operator compares it to find fields that
+// hashAnnotation is on each applied object. It holds the hash of the applied object. A restarted operator compares it to find fields that
 // are no longer desired.
-const HashAnnotation = "fettle.dev/applied-hash"
+const hashAnnotation = "fettle.dev/applied-hash"
 
 // desiredObject is an object in the form in which it is applied.
 type desiredObject struct {
@@ -77,14 +77,14 @@ func render(config runtime.ApplyConfiguration, owner ownerRef, scheme *runtime.S
 
 // seal adds the hash of the content.
 func (d *desiredObject) seal() error {
-	unstructured.RemoveNestedField(d.content, "metadata", "annotations", HashAnnotation)
+	unstructured.RemoveNestedField(d.content, "metadata", "annotations", hashAnnotation)
 	raw, err := json.Marshal(d.content) // sorts the keys
 	if err != nil {
 		return fmt.Errorf("encode %s %q: %w", d.gvk.Kind, d.name.Name, err)
 	}
 	sum := sha256.Sum256(raw)
 	d.hash = hex.EncodeToString(sum[:16])
-	return unstructured.SetNestedField(d.content, d.hash, "metadata", "annotations", HashAnnotation)
+	return unstructured.SetNestedField(d.content, d.hash, "metadata", "annotations", hashAnnotation)
 }
 
 // zero is a desired scalar that the kind's Go type omits, such as hostNetwork: false. The live object has the same value or none.

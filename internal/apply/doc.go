@@ -6,7 +6,7 @@
 // Each has its own test, and a mutant in test/mutants that the test must catch.
 //
 //  1. No redundant writes. An object is left alone when the cached copy contains the desired object, its hash included (annotation
-//     [HashAnnotation]). The containment check finds drift. The hash finds fields that are no longer desired. Both are read from the
+//     [hashAnnotation]). The containment check finds drift. The hash finds fields that are no longer desired. Both are read from the
 //     object itself, so a restart of the operator changes nothing. A field that admission mutates, or that the API server does not
 //     store, is written once per start.
 //  2. Containment is semantic: defaults, quantities, dropped zero values, lists with merge keys, integers and floats.

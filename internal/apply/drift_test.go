@@ -46,7 +46,7 @@ func TestDrift_isRepaired(t *testing.T) {
 		{"a False that is stored", deployment(func(d *k8sappsv1.Deployment) {
 			container(d).SecurityContext.AllowPrivilegeEscalation = nil
 		}), patches("deployments")},
-		{"the hash", deployment(func(d *k8sappsv1.Deployment) { delete(d.Annotations, HashAnnotation) }), patches("deployments")},
+		{"the hash", deployment(func(d *k8sappsv1.Deployment) { delete(d.Annotations, hashAnnotation) }), patches("deployments")},
 		{"a label", deployment(func(d *k8sappsv1.Deployment) { delete(d.Labels, "app") }), patches("deployments")},
 		{"the owner reference", deployment(func(d *k8sappsv1.Deployment) { d.OwnerReferences = nil }), patches("deployments")},
 		{"the controller of the owner reference", deployment(func(d *k8sappsv1.Deployment) {

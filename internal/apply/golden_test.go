@@ -35,7 +35,7 @@ func TestStoredGolden(t *testing.T) {
 		// The owner, and therefore the hash, differs in each run.
 		ours := mustRender(t, withNamespace(t, d), testOwner())
 		annotations := live.GetAnnotations()
-		annotations[HashAnnotation] = ours.hash
+		annotations[hashAnnotation] = ours.hash
 		live.SetAnnotations(annotations)
 		refs, _, _ := unstructured.NestedSlice(ours.content, "metadata", "ownerReferences")
 		if err := unstructured.SetNestedSlice(live.Object, refs, "metadata", "ownerReferences"); err != nil {

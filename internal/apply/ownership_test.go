@@ -25,7 +25,7 @@ func foreignObjects(namespace string, other types.UID) map[string]metav1.ObjectM
 	meta := func(labels, annotations map[string]string, refs []metav1.OwnerReference) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: "web", Labels: labels, Annotations: annotations, OwnerReferences: refs}
 	}
-	mark := map[string]string{HashAnnotation: "0123"}
+	mark := map[string]string{hashAnnotation: "0123"}
 	ours := map[string]string{"app.kubernetes.io/managed-by": "fettle"}
 	return map[string]metav1.ObjectMeta{
 		"not in the cache":                        meta(nil, nil, nil),

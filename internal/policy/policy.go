@@ -20,12 +20,12 @@ const WebhookName = "webapps.apps.fettle.dev"
 
 // Rules of a policy, by the names of their fields.
 const (
-	RuleAllowedRegistries      = "allowedRegistries"
-	RuleMaxReplicas            = "maxReplicas"
-	RuleRequireLimits          = "requireLimits"
-	RuleRequireSecurityProfile = "requireSecurityProfile"
-	// RuleSecurityProfile is spec.securityProfile of the WebApp itself.
-	RuleSecurityProfile = "securityProfile"
+	ruleAllowedRegistries      = "allowedRegistries"
+	ruleMaxReplicas            = "maxReplicas"
+	ruleRequireLimits          = "requireLimits"
+	ruleRequireSecurityProfile = "requireSecurityProfile"
+	// ruleSecurityProfile is spec.securityProfile of the WebApp itself.
+	ruleSecurityProfile = "securityProfile"
 )
 
 // limited are the resources that requireLimits covers.
@@ -86,8 +86,8 @@ func CheckReplicas(p *appsv1.WebAppPolicy, path *field.Path, replicas int32) []V
 	if p.Spec.MaxReplicas == nil || replicas <= *p.Spec.MaxReplicas {
 		return nil
 	}
-	return []Violation{broken(RuleMaxReplicas, field.Invalid(path, replicas,
-		fmt.Sprintf("%s allows at most %d; lower it", named(p, RuleMaxReplicas), *p.Spec.MaxReplicas)))}
+	return []Violation{broken(ruleMaxReplicas, field.Invalid(path, replicas,
+		fmt.Sprintf("%s allows at most %d; lower it", named(p, ruleMaxReplicas), *p.Spec.MaxReplicas)))}
 }
 
 // CheckRegistry checks an image against allowedRegistries.
@@ -95,8 +95,8 @@ func CheckRegistry(p *appsv1.WebAppPolicy, path *field.Path, image string) []Vio
 	if len(p.Spec.AllowedRegistries) == 0 || allowedBy(p.Spec.AllowedRegistries, image) {
 		return nil
 	}
-	return []Violation{broken(RuleAllowedRegistries, field.Invalid(path, image,
-		fmt.Sprintf("%s allows only images from %s; use one of those", named(p, RuleAllowedRegistries), list(p.Spec.AllowedRegistries))))}
+	return []Violation{broken(ruleAllowedRegistries, field.Invalid(path, image,
+		fmt.Sprintf("%s allows only images from %s; use one of those", named(p, ruleAllowedRegistries), list(p.Spec.AllowedRegistries))))}
 }
 
 func checkLimits(p *appsv1.WebAppPolicy, path *field.Path, app *appsv1.WebApp) []Violation {
@@ -106,8 +106,8 @@ func checkLimits(p *appsv1.WebAppPolicy, path *field.Path, app *appsv1.WebApp) [
 	var violations []Violation
 	for _, resource := range limited {
 		if limit := app.Spec.Resources.Limits[resource]; limit.IsZero() { // zero means no limit
-			violations = append(violations, broken(RuleRequireLimits, field.Required(path.Child(string(resource)),
-				named(p, RuleRequireLimits)+" requires a limit; set one")))
+			violations = append(violations, broken(ruleRequireLimits, field.Required(path.Child(string(resource)),
+				named(p, ruleRequireLimits)+" requires a limit; set one")))
 		}
 	}
 	return violations
@@ -117,18 +117,18 @@ func checkProfile(p *appsv1.WebAppPolicy, spec *field.Path, app *appsv1.WebApp, 
 	want := p.Spec.RequireSecurityProfile
 	has := podsecurity.Effective(app, namespaceLabels)
 	if !podsecurity.Satisfies(has, want) {
-		return []Violation{broken(RuleRequireSecurityProfile, field.Invalid(spec.Child("securityProfile"), string(has),
-			fmt.Sprintf("%s requires %s; set it", named(p, RuleRequireSecurityProfile), want)))}, nil
+		return []Violation{broken(ruleRequireSecurityProfile, field.Invalid(spec.Child("securityProfile"), string(has),
+			fmt.Sprintf("%s requires %s; set it", named(p, ruleRequireSecurityProfile), want)))}, nil
 	}
-	return weakened(app, want, RuleRequireSecurityProfile, fmt.Sprintf(
-		"%s requires %s, which this violates: %%s; remove it here or in spec.podSecurityContext", named(p, RuleRequireSecurityProfile), want))
+	return weakened(app, want, ruleRequireSecurityProfile, fmt.Sprintf(
+		"%s requires %s, which this violates: %%s; remove it here or in spec.podSecurityContext", named(p, ruleRequireSecurityProfile), want))
 }
 
 // CheckProfile returns the violations of the WebApp's own profile by spec.securityContext and spec.podSecurityContext.
 // namespaceLabels are the labels of app's namespace.
 func CheckProfile(app *appsv1.WebApp, namespaceLabels map[string]string) ([]Violation, error) {
 	has := podsecurity.Effective(app, namespaceLabels)
-	return weakened(app, has, RuleSecurityProfile, fmt.Sprintf(
+	return weakened(app, has, ruleSecurityProfile, fmt.Sprintf(
 		"violates the security profile %s: %%s; remove it here or in spec.podSecurityContext, or set securityProfile: Custom", has))
 }
 

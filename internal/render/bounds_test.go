@@ -36,12 +36,12 @@ func TestBoundOfDoubling(t *testing.T) {
 // TestBoundOfResults produces one result that is much longer than its inputs.
 func TestBoundOfResults(t *testing.T) {
 	in := Input{Config: map[string]string{"K": "{{ if quote .Values.big }}{{ end }}"}}
-	in.Values = map[string]Value{"big": {Text: strings.Repeat(`"`, MaxWork/2)}}
+	in.Values = map[string]Value{"big": {Text: strings.Repeat(`"`, maxWork/2)}}
 	expect(t, fault(t, in), "config.K", "functions read and produce")
 }
 
 func TestBoundOfComparisons(t *testing.T) {
-	big := strings.Repeat("x", MaxData/2)
+	big := strings.Repeat("x", maxData/2)
 	in := Input{
 		Values: map[string]Value{"a": {Text: big + "a"}, "b": {Text: big + "b"}},
 		Config: map[string]string{"K": strings.Repeat("{{ if eq .Values.a .Values.b }}{{ end }}", 100)},
@@ -68,12 +68,12 @@ func TestBoundOfSteps(t *testing.T) {
 
 func TestBoundOfValues(t *testing.T) {
 	in := Input{Config: map[string]string{"K": strings.Repeat("{{ if toJson .Values }}{{ end }}", 100)}}
-	in.Values = map[string]Value{"big": {Text: strings.Repeat("x", MaxData)}}
+	in.Values = map[string]Value{"big": {Text: strings.Repeat("x", maxData)}}
 	expect(t, fault(t, in), "config.K", "functions read and produce")
 }
 
 func TestBoundOfOneText(t *testing.T) {
-	in := Input{Values: map[string]Value{"big": {Text: strings.Repeat("x", MaxData/4)}}}
+	in := Input{Values: map[string]Value{"big": {Text: strings.Repeat("x", maxData/4)}}}
 	in.Config = map[string]string{"KEY": strings.Repeat("{{ .Values.big }}", 5)}
 	expect(t, fault(t, in), "config.KEY", "the text grows beyond 1048576 bytes")
 }
@@ -81,7 +81,7 @@ func TestBoundOfOneText(t *testing.T) {
 // TestBoundOfObject counts the names of keys: four quarters leave no room for them.
 func TestBoundOfObject(t *testing.T) {
 	for _, secret := range []bool{false, true} {
-		in := Input{Values: map[string]Value{"big": {Text: strings.Repeat("x", MaxData/4), Secret: secret}}}
+		in := Input{Values: map[string]Value{"big": {Text: strings.Repeat("x", maxData/4), Secret: secret}}}
 		in.Config = map[string]string{"A": "{{ .Values.big }}", "B": "{{ .Values.big }}", "C": "{{ .Values.big }}"}
 		in.Files = map[string]string{"d": "{{ .Values.big }}"}
 		kind := "the ConfigMap has more than 1048576 bytes"
@@ -99,11 +99,11 @@ func TestBoundOfObject(t *testing.T) {
 func TestBoundOfTemplates(t *testing.T) {
 	in := Input{Config: map[string]string{}}
 	for i := range 17 {
-		in.Config[fmt.Sprint("K", i)] = "{{/*" + strings.Repeat("x", MaxTemplate-8) + "*/}}"
+		in.Config[fmt.Sprint("K", i)] = "{{/*" + strings.Repeat("x", maxTemplate-8) + "*/}}"
 	}
 	expect(t, fault(t, in), "", "the templates have 1114112 bytes together")
 	in.Config = map[string]string{}
-	for i := range MaxKeys + 1 {
+	for i := range maxKeys + 1 {
 		in.Config[fmt.Sprint("K", i)] = ""
 	}
 	expect(t, fault(t, in), "", "there are 2001 keys and files")
@@ -123,7 +123,7 @@ func TestKeys(t *testing.T) {
 func TestProblem_isShort(t *testing.T) {
 	in := Input{Config: map[string]string{"K": `{{ index .Values "` + strings.Repeat("ä", 1000) + `" }}`}}
 	f := fault(t, in)
-	if len(f.Problem) > MaxProblem || len(f.Problem) < MaxProblem-4 || !strings.HasSuffix(f.Problem, "ä ...") {
+	if len(f.Problem) > maxProblem || len(f.Problem) < maxProblem-4 || !strings.HasSuffix(f.Problem, "ä ...") {
 		t.Errorf("%d bytes: %s", len(f.Problem), f.Problem)
 	}
 }

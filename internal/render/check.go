@@ -31,8 +31,8 @@ type checkedTemplate struct {
 
 // check parses text and rejects templates outside the subset. Its errors are *templateError.
 func check(text string) (checkedTemplate, error) {
-	if len(text) > MaxTemplate {
-		return checkedTemplate{}, &templateError{text: fmt.Sprintf("the template has %d bytes, at most %d are allowed", len(text), MaxTemplate)}
+	if len(text) > maxTemplate {
+		return checkedTemplate{}, &templateError{text: fmt.Sprintf("the template has %d bytes, at most %d are allowed", len(text), maxTemplate)}
 	}
 	tree := parse.New(treeName)
 	tree.Mode = parse.SkipFuncCheck // functions are checked below, with a better message
@@ -141,8 +141,8 @@ func fieldPath(n parse.Node) ([]string, bool) {
 
 // pipe checks a pipeline. Every block and every parenthesis has one, so the depth is checked here.
 func (c *checker) pipe(p *parse.PipeNode, depth int) error {
-	if depth > MaxDepth {
-		return errorAt(p, "the template nests deeper than %d", MaxDepth)
+	if depth > maxDepth {
+		return errorAt(p, "the template nests deeper than %d", maxDepth)
 	}
 	for i, cmd := range p.Cmds {
 		if err := c.command(cmd, i > 0, depth); err != nil {

@@ -14,10 +14,10 @@ import (
 type budget struct{ steps, bytes int }
 
 var (
-	errTooLarge = fmt.Errorf("the text grows beyond %d bytes", MaxData)
+	errTooLarge = fmt.Errorf("the text grows beyond %d bytes", maxData)
 
-	errSteps = fmt.Errorf("the templates take more than %d steps together: make loops shorter", MaxSteps)
-	errWork  = fmt.Errorf("functions read and produce more than %d bytes for all templates together", MaxWork)
+	errSteps = fmt.Errorf("the templates take more than %d steps together: make loops shorter", maxSteps)
+	errWork  = fmt.Errorf("functions read and produce more than %d bytes for all templates together", maxWork)
 )
 
 func (b *budget) step(n int) error {

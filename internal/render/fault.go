@@ -15,7 +15,7 @@ type Fault struct {
 	Line, Column int
 	// Problem describes the error and the remedy. It never contains the text of a secret value.
 	Problem string
-	// TooLarge is true if the result exceeds MaxData.
+	// TooLarge is true if the result exceeds maxData.
 	TooLarge bool
 }
 
@@ -35,7 +35,7 @@ func (f Fault) String() string {
 
 // Error holds the faults that a function of this package found, ordered by key and position.
 type Error struct {
-	// Faults has at least one and at most MaxFaults entries.
+	// Faults has at least one and at most maxFaults entries.
 	Faults []Fault
 	// More is the number of further faults.
 	More int
@@ -68,6 +68,6 @@ func (f faults) err(more int) error {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
 			cmp.Compare(a.Problem, b.Problem))
 	})
-	n := min(len(f), MaxFaults)
+	n := min(len(f), maxFaults)
 	return &Error{Faults: f[:n], More: len(f) - n + more}
 }

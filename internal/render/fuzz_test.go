@@ -55,11 +55,11 @@ func checkError(t *testing.T, err error) {
 		return
 	}
 	failed, ok := errors.AsType[*Error](err)
-	if !ok || len(failed.Faults) == 0 || len(failed.Faults) > MaxFaults {
+	if !ok || len(failed.Faults) == 0 || len(failed.Faults) > maxFaults {
 		t.Fatalf("%#v", err)
 	}
 	for _, fault := range failed.Faults {
-		if len(fault.Problem) > MaxProblem || fault.Problem == "" || strings.Contains(fault.Problem, secretMarker) {
+		if len(fault.Problem) > maxProblem || fault.Problem == "" || strings.Contains(fault.Problem, secretMarker) {
 			t.Fatalf("%v", fault)
 		}
 	}
@@ -78,7 +78,7 @@ func checkOutput(t *testing.T, out Output) {
 		for key, text := range half {
 			size += len(key) + len(text)
 		}
-		if size > MaxData {
+		if size > maxData {
 			t.Fatalf("%d bytes", size)
 		}
 	}

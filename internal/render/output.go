@@ -17,7 +17,7 @@ import (
 // values.
 func Render(in Input) (Output, error) {
 	r := renderer{
-		in: &in, values: newValues(in.Values), budget: &budget{steps: MaxSteps, bytes: MaxWork},
+		in: &in, values: newValues(in.Values), budget: &budget{steps: maxSteps, bytes: maxWork},
 		out: Output{Data: map[string]string{}, Secret: map[string]string{}},
 	}
 	if r.checkInput(); len(r.faults) > 0 {
@@ -50,8 +50,8 @@ type renderer struct {
 
 // checkInput checks the names and sizes of templates.
 func (r *renderer) checkInput() {
-	if n := len(r.in.Config) + len(r.in.Files); n > MaxKeys {
-		r.faults.add("", "there are %d keys and files, at most %d are allowed", n, MaxKeys)
+	if n := len(r.in.Config) + len(r.in.Files); n > maxKeys {
+		r.faults.add("", "there are %d keys and files, at most %d are allowed", n, maxKeys)
 		return
 	}
 	size := 0
@@ -66,8 +66,8 @@ func (r *renderer) checkInput() {
 			r.faults.add("files["+key+"]", "config has a key of the same name: rename one of them")
 		}
 	}
-	if size > MaxTemplates {
-		r.faults.add("", "the templates have %d bytes together, at most %d are allowed", size, MaxTemplates)
+	if size > maxTemplates {
+		r.faults.add("", "the templates have %d bytes together, at most %d are allowed", size, maxTemplates)
 	}
 }
 
@@ -93,10 +93,10 @@ func (r *renderer) render(where, key, template string) {
 		half, size, kind = r.out.Secret, &r.secret, "Secret"
 	}
 	switch *size += len(key) + len(text); {
-	case *size > MaxData:
+	case *size > maxData:
 		r.full = true // further keys would only repeat the error
 		r.faults = append(r.faults, Fault{
-			Key: where, Problem: fmt.Sprintf("with it, the %s has more than %d bytes: split the configuration", kind, MaxData), TooLarge: true,
+			Key: where, Problem: fmt.Sprintf("with it, the %s has more than %d bytes: split the configuration", kind, maxData), TooLarge: true,
 		})
 	case !secret && !utf8.ValidString(text):
 		r.faults.add(where, "the text is not UTF-8, which a ConfigMap can't hold: use b64enc")
@@ -111,7 +111,7 @@ func (r *renderer) text(template string) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	e := evaluator{in: r.in, values: r.values, budget: r.budget, bytesLeft: MaxData}
+	e := evaluator{in: r.in, values: r.values, budget: r.budget, bytesLeft: maxData}
 	if err := e.list(t.root); err != nil {
 		return "", false, err
 	}

@@ -13,7 +13,7 @@ type templateError struct {
 	at   parse.Pos // position, as an offset in bytes
 	line int       // position, if only the line is known
 	text string
-	// tooLarge is true if the rendered text exceeds MaxData.
+	// tooLarge is true if the rendered text exceeds maxData.
 	tooLarge bool
 }
 
@@ -48,14 +48,14 @@ func (p *templateError) fault(key, template string) Fault {
 	return f
 }
 
-// truncate shortens text to MaxProblem bytes, between two characters.
+// truncate shortens text to maxProblem bytes, between two characters.
 func truncate(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= MaxProblem {
+	if len(text) <= maxProblem {
 		return text
 	}
 	const end = " ..."
-	n := MaxProblem - len(end)
+	n := maxProblem - len(end)
 	for !utf8.RuneStart(text[n]) {
 		n--
 	}

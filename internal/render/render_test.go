@@ -199,7 +199,7 @@ var rejected = []struct {
 	{strings.Repeat("{{ if true }}", 22) + strings.Repeat("{{ end }}", 22), 1, 280, "nests deeper than 20"},
 	{"{{ if true }}" + strings.Repeat("{{ else if true }}", 21) + "{{ end }}", 1, 0, "nests deeper than 20"},
 	{"{{ " + strings.Repeat("(", 21) + "1" + strings.Repeat(")", 21) + " }}", 1, 25, "nests deeper than 20"},
-	{strings.Repeat("x", MaxTemplate+1), 1, 1, "the template has 65537 bytes"},
+	{strings.Repeat("x", maxTemplate+1), 1, 1, "the template has 65537 bytes"},
 	{"\xff{{ .Name }}", 0, 0, "the text is not UTF-8"},
 }
 
@@ -226,13 +226,13 @@ func TestRender_rejects(t *testing.T) {
 func TestRender_reportsManyFaults(t *testing.T) {
 	in := shop()
 	in.Config = map[string]string{}
-	for i := range MaxFaults + 5 {
+	for i := range maxFaults + 5 {
 		in.Config[fmt.Sprintf("KEY_%02d", i)] = "{{ .Values.nope }}"
 	}
 	in.Files = map[string]string{"z": "{{ .Values.nope }}"}
 	_, err := Render(in)
 	failed, _ := errors.AsType[*Error](err)
-	if failed == nil || len(failed.Faults) != MaxFaults || failed.More != 6 {
+	if failed == nil || len(failed.Faults) != maxFaults || failed.More != 6 {
 		t.Fatalf("%+v", failed)
 	}
 	if first := failed.Faults[0].Key; first != "config.KEY_00" {

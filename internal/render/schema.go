@@ -38,8 +38,8 @@ type compiled struct {
 }
 
 func compile(schema []byte, regexps *patternMatcher) (compiled, error) {
-	if len(schema) > MaxSchema {
-		return compiled{}, fmt.Errorf("it has %d bytes, at most %d are allowed", len(schema), MaxSchema)
+	if len(schema) > maxSchema {
+		return compiled{}, fmt.Errorf("it has %d bytes, at most %d are allowed", len(schema), maxSchema)
 	}
 	if f := checkJSON(string(schema)); f != nil {
 		return compiled{}, fmt.Errorf("it is not valid JSON: line %d: %s", f.line, f.text)
@@ -161,7 +161,7 @@ func visitAnyKey(string) (bool, error) { return true, nil }
 
 // patternMatcher compiles the patterns of a schema, and bounds their cost.
 type patternMatcher struct {
-	left int // see MaxMatch
+	left int // see maxMatch
 }
 
 type pattern struct {
@@ -179,8 +179,8 @@ func (m *patternMatcher) compile(text string) (jsonschema.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(program.Inst) > MaxPattern {
-		return nil, fmt.Errorf("the pattern takes %d steps for each character, at most %d are allowed", len(program.Inst), MaxPattern)
+	if len(program.Inst) > maxPattern {
+		return nil, fmt.Errorf("the pattern takes %d steps for each character, at most %d are allowed", len(program.Inst), maxPattern)
 	}
 	compiled, err := regexp.Compile(text)
 	if err != nil {

@@ -38,7 +38,7 @@ var schemas = []struct{ schema, problem string }{
 	{`{"pattern": "` + strings.Repeat("(a|b)+", 600) + `"}`, "at most 2000 are allowed"},
 	{`{"patternProperties": {"(x{100}){10}y{1000}z{1000}": {}}}`, "at most 2000 are allowed"},
 	{strings.Repeat(`{"not":`, 101) + `{}` + strings.Repeat(`}`, 101), "it nests deeper than 100"},
-	{`{"title": "` + strings.Repeat("x", MaxSchema) + `"}`, "at most 65536 are allowed"},
+	{`{"title": "` + strings.Repeat("x", maxSchema) + `"}`, "at most 65536 are allowed"},
 }
 
 func TestCheckSchema(t *testing.T) {
@@ -179,7 +179,7 @@ func TestValidate_reportsManyFaults(t *testing.T) {
 		out.Data[fmt.Sprintf("KEY_%02d", i)] = "x"
 	}
 	got := validated(out, Schemas{Config: []byte(`{"additionalProperties": {"minLength": 2}}`)})
-	if len(got) != MaxFaults+1 || got[MaxFaults] != "and 80 more" || !strings.HasPrefix(got[0], "config.KEY_00: ") {
+	if len(got) != maxFaults+1 || got[maxFaults] != "and 80 more" || !strings.HasPrefix(got[0], "config.KEY_00: ") {
 		t.Errorf("%q", got)
 	}
 }

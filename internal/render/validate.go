@@ -12,7 +12,7 @@ import (
 // Validate validates the rendered texts against their schemas. Its error is an *Error that names keys and the rules that they break. It
 // never contains the text of a secret key.
 func Validate(out Output, s Schemas) error {
-	v := validator{out: out, regexps: &patternMatcher{left: MaxMatch}}
+	v := validator{out: out, regexps: &patternMatcher{left: maxMatch}}
 	if len(s.Config) > 0 {
 		v.config(s.Config)
 	}
@@ -63,7 +63,7 @@ func (v *validator) file(name string, schema []byte) {
 	}
 	where := "files[" + name + "]"
 	text, secret := v.out.text(name)
-	doc, flaw := document(name, text, MaxSchemaWork/c.size)
+	doc, flaw := document(name, text, maxSchemaWork/c.size)
 	if flaw != nil {
 		v.faults = append(v.faults, flaw.fault(where, secret))
 		return
@@ -86,8 +86,8 @@ func (v *validator) compare(where string, c compiled, doc any, secret func(path 
 		v.faults.add(where, "%s", err)
 		return
 	}
-	if size*c.size > MaxSchemaWork {
-		v.faults.add(where, "%d parts are too many for a schema of %d: their product is at most %d", size, c.size, MaxSchemaWork)
+	if size*c.size > maxSchemaWork {
+		v.faults.add(where, "%d parts are too many for a schema of %d: their product is at most %d", size, c.size, maxSchemaWork)
 		return
 	}
 	err = c.schema.Validate(doc)
@@ -104,7 +104,7 @@ func (v *validator) compare(where string, c compiled, doc any, secret func(path 
 		return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation), cmp.Compare(a.SchemaURL, b.SchemaURL),
 			slices.Compare(a.ErrorKind.KeywordPath(), b.ErrorKind.KeywordPath()))
 	})
-	n := min(len(rules), MaxFaults)
+	n := min(len(rules), maxFaults)
 	for _, rule := range rules[:n] {
 		v.faults = append(v.faults, ruleFault(where, rule, secret(rule.InstanceLocation)))
 	}

@@ -26,8 +26,8 @@ import (
 // Identity of the operator, as in a real cluster.
 const (
 	OperatorNamespace = "fettle-system"
-	OperatorAccount   = "fettle-controller-manager"
-	OperatorUser      = "system:serviceaccount:" + OperatorNamespace + ":" + OperatorAccount
+	operatorAccount   = "fettle-controller-manager"
+	OperatorUser      = "system:serviceaccount:" + OperatorNamespace + ":" + operatorAccount
 )
 
 // Options of an environment. The zero value installs Fettle's CRDs and grants config/rbac to the operator.

@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// Shortest is the minimum length of a value in bytes: shorter ones occur in texts by chance.
-const Shortest = 8
+// shortest is the minimum length of a value in bytes: shorter ones occur in texts by chance.
+const shortest = 8
 
 // public are the keys of Secrets whose values are not secret.
 var public = []string{
@@ -43,7 +43,7 @@ func (v *Values) AddSecret(name string, data map[string][]byte) {
 func (v *Values) Add(name, value string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(value) < Shortest || v.known[value] {
+	if len(value) < shortest || v.known[value] {
 		return
 	}
 	if v.known == nil {
@@ -51,7 +51,7 @@ func (v *Values) Add(name, value string) {
 	}
 	v.known[value] = true
 	for _, text := range formsOf(value) {
-		v.forms[text[:Shortest]] = append(v.forms[text[:Shortest]], form{text, name})
+		v.forms[text[:shortest]] = append(v.forms[text[:shortest]], form{text, name})
 	}
 }
 
@@ -73,7 +73,7 @@ func formsOf(value string) []string {
 		whole := (before + len(value)) / 3 * 4 // the text after the value may change the rest
 		forms[bits[(before*8+5)/6:whole]] = true
 	}
-	maps.DeleteFunc(forms, func(text string, _ bool) bool { return len(text) < Shortest })
+	maps.DeleteFunc(forms, func(text string, _ bool) bool { return len(text) < shortest })
 	return slices.Sorted(maps.Keys(forms))
 }
 
@@ -82,8 +82,8 @@ func (v *Values) In(text string) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	found := map[string]bool{}
-	for at := 0; at+Shortest <= len(text); at++ {
-		for _, f := range v.forms[text[at:at+Shortest]] {
+	for at := 0; at+shortest <= len(text); at++ {
+		for _, f := range v.forms[text[at:at+shortest]] {
 			if strings.HasPrefix(text[at:], f.text) {
 				found[f.name] = true
 			}

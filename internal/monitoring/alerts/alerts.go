@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// RunbookURL is the directory of the runbooks. Each alert has a page of its name.
-const RunbookURL = "https://github.com/fettle-dev/fettle/blob/main/docs/runbooks/"
+// runbookURL is the directory of the runbooks. Each alert has a page of its name.
+const runbookURL = "https://github.com/fettle-dev/fettle/blob/main/docs/runbooks/"
 
 //go:embed postgresql.yaml
 var postgresql []byte
@@ -76,7 +76,7 @@ func Rules(c Cluster) ([]any, error) {
 			"for":    r.For,
 			"labels": map[string]any{"severity": r.Severity, "namespace": c.Namespace, "postgresql": c.Name},
 			"annotations": map[string]any{
-				"summary": fill.Replace(r.Summary), "description": fill.Replace(r.Description), "runbook_url": RunbookURL + r.Alert + ".md",
+				"summary": fill.Replace(r.Summary), "description": fill.Replace(r.Description), "runbook_url": runbookURL + r.Alert + ".md",
 			},
 		})
 	}

@@ -97,7 +97,7 @@ func TestRunbooks(t *testing.T) {
 	for _, group := range published(t).Groups {
 		for _, r := range group.Rules {
 			alerts = append(alerts, r.Alert)
-			if want := RunbookURL + r.Alert + ".md"; r.Annotations["runbook_url"] != want {
+			if want := runbookURL + r.Alert + ".md"; r.Annotations["runbook_url"] != want {
 				t.Errorf("%s: runbook_url %q, want %q", r.Alert, r.Annotations["runbook_url"], want)
 			}
 			if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {

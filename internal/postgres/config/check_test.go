@@ -190,13 +190,13 @@ func TestCheckRules(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if err := CheckRules([]Rule{tc.rule}); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if err := checkRules([]Rule{tc.rule}); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("want an error with %q, got %v", tc.want, err)
 			}
 		})
 	}
 	good := []Rule{{Auth: Reject, Address: "2001:db8::1"}, {Auth: Password, Address: "2001:db8::/32", Users: []string{"+x", "all"}}}
-	if err := CheckRules(good); err != nil {
+	if err := checkRules(good); err != nil {
 		t.Error(err)
 	}
 	if got, want := good[0].line(), "host all all 2001:db8::1/128 reject"; got != want {

@@ -26,7 +26,7 @@ var builtinRules = []string{
 const defaultRule = `hostssl all all all scram-sha-256`
 
 func renderHBA(rules []Rule) (string, error) {
-	if err := CheckRules(rules); err != nil {
+	if err := checkRules(rules); err != nil {
 		return "", err
 	}
 	lines := append([]string{strings.TrimSuffix(header, "\n")}, builtinRules...)
@@ -39,8 +39,8 @@ func renderHBA(rules []Rule) (string, error) {
 	return strings.Join(lines, "\n") + "\n", nil
 }
 
-// CheckRules validates the user's rules.
-func CheckRules(rules []Rule) error {
+// checkRules validates the user's rules.
+func checkRules(rules []Rule) error {
 	var errs []error
 	for i, rule := range rules {
 		if err := rule.check(); err != nil {

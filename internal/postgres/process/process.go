@@ -69,12 +69,12 @@ const clockTick = 10 * time.Millisecond
 type Selector struct {
 	// Dirs are possible working directories of the processes.
 	Dirs []string
-	// LockFile is the lock file that the processes hold open as LockFD.
+	// LockFile is the lock file that the processes hold open as lockFD.
 	LockFile string
 }
 
-// LockFD is the descriptor of the lock file in PostgreSQL processes: the first one after the standard ones.
-const LockFD = 3
+// lockFD is the descriptor of the lock file in PostgreSQL processes: the first one after the standard ones.
+const lockFD = 3
 
 // PIDs returns the matching processes, except this process and its parent.
 func (u Selector) PIDs() []int {
@@ -93,7 +93,7 @@ func (u Selector) matches(pid int) bool {
 	if cwd, err := os.Readlink(filepath.Join(dir, "cwd")); err == nil && slices.Contains(u.Dirs, cwd) {
 		return true
 	}
-	held, err := os.Readlink(filepath.Join(dir, "fd", strconv.Itoa(LockFD)))
+	held, err := os.Readlink(filepath.Join(dir, "fd", strconv.Itoa(lockFD)))
 	return err == nil && held == u.LockFile
 }
 

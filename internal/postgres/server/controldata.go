@@ -26,7 +26,6 @@ type ControlData struct {
 	// MinRecovery is the position on MinRecoveryTimeline that a standby must replay to be consistent.
 	MinRecovery         wal.LSN
 	MinRecoveryTimeline wal.Timeline
-	Checksums           bool
 	WALSegmentSize      int64
 	// Minimums are the primary's parameters. A standby needs at least these values.
 	Minimums config.Minimums
@@ -56,7 +55,6 @@ func parseControlData(output string) (ControlData, error) {
 		Redo:                p.lsn("Latest checkpoint's REDO location"),
 		MinRecovery:         p.lsn("Minimum recovery ending location"),
 		MinRecoveryTimeline: wal.Timeline(p.number("Min recovery ending loc's timeline")), //nolint:gosec // 32 bits
-		Checksums:           p.number("Data page checksum version") > 0,
 		WALSegmentSize:      p.number("Bytes per WAL segment"),
 		Minimums: config.Minimums{
 			MaxConnections:          int(p.number("max_connections setting")),

@@ -52,7 +52,7 @@ func (s *Server) Position(ctx context.Context) (wal.Timeline, wal.LSN, error) {
 		s.scan = wal.Scan{Timeline: timeline, Start: start}
 	}
 	end, err := s.scan.End(ctx, control.WALSegmentSize, func(name string) (io.ReadCloser, error) {
-		return os.Open(filepath.Join(dir, name)) //nolint:gosec // a name made by SegmentFile
+		return os.Open(filepath.Join(dir, name)) //nolint:gosec // named by package wal
 	})
 	if err != nil {
 		return 0, 0, err

@@ -27,15 +27,15 @@ const (
 	flagOverwritten = 0x0008 // the page overwrites the rest of an incomplete record
 )
 
-// SegmentFile is the name of the file in pg_wal that contains a position.
-func SegmentFile(timeline Timeline, at LSN, segmentSize int64) string {
+// segmentFile is the name of the file in pg_wal that contains a position.
+func segmentFile(timeline Timeline, at LSN, segmentSize int64) string {
 	size := LSN(segmentSize) //nolint:gosec // sizes are positive
 	perID := LSN(1<<32) / size
 	number := at / size
 	return fmt.Sprintf("%08X%08X%08X", uint32(timeline), uint32(number/perID), uint32(number%perID)) //nolint:gosec // by the form
 }
 
-// OpenSegment opens a segment file by name (see SegmentFile). It returns os.ErrNotExist if there is none.
+// OpenSegment opens a segment file by name (see segmentFile). It returns os.ErrNotExist if there is none.
 type OpenSegment func(name string) (io.ReadCloser, error)
 
 // errEndOfWAL means that no further record can be read.
@@ -109,7 +109,7 @@ func (r *reader) load(page LSN) error {
 	}
 	if r.file == nil || page%r.segmentSize == 0 {
 		r.close()
-		file, err := r.open(SegmentFile(r.timeline, page, int64(r.segmentSize))) //nolint:gosec // it was one
+		file, err := r.open(segmentFile(r.timeline, page, int64(r.segmentSize))) //nolint:gosec // it was one
 		if err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func TestSegmentFile(t *testing.T) {
 		{0x16B374D848, 1 << 30, "000000020000001600000002"},
 	}
 	for _, tc := range cases {
-		if got := SegmentFile(2, tc.at, tc.size); got != tc.want {
+		if got := segmentFile(2, tc.at, tc.size); got != tc.want {
 			t.Errorf("%s: want %s, got %s", tc.at, tc.want, got)
 		}
 	}

@@ -7,7 +7,7 @@
 //
 //  1. While PostgreSQL may be read-write and another instance could acquire the Lease, there is a live watchdog. Its
 //     deadline is not later than the one of package election: the send time of the last successful renewal, plus fence
-//     and kill. It sends SIGKILL shortly before, see [KillLead].
+//     and kill. It sends SIGKILL shortly before, see [killLead].
 //  2. The agent's own deadline (its fence) moves later only after a live watchdog has confirmed the same deadline. It
 //     moves earlier at once. So a dead or hung watchdog is replaced before the next renewal counts. If it cannot be
 //     replaced, the fence stops PostgreSQL at the last confirmed deadline.

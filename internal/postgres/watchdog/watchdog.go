@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// KillLead is how long before the deadline the watchdog kills, so that the processes are gone by the deadline.
-	KillLead = 100 * time.Millisecond
+	// killLead is how long before the deadline the watchdog kills, so that the processes are gone by the deadline.
+	killLead = 100 * time.Millisecond
 	// confirmTimeout is how long a watchdog may take to confirm an order before it is replaced.
 	confirmTimeout = 2500 * time.Millisecond
 	// restartDelay is the delay between attempts to start a watchdog.
@@ -63,7 +63,7 @@ func (w *Watchdog) SetDeadline(deadline time.Duration) {
 	}
 	w.needed, w.deadline = true, deadline
 	w.order.number++
-	w.order.deadline = max(deadline-KillLead, min(deadline, 1))
+	w.order.deadline = max(deadline-killLead, min(deadline, 1))
 	w.wake()
 }
 

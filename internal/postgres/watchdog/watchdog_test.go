@@ -151,7 +151,7 @@ func TestWatchdog(t *testing.T) {
 	w.SetDeadline(last)
 	s.waitEnd(t)
 	// No process may write after the deadline, because another instance is promoted then. One second is for a busy machine.
-	if early := last - Now(); early > KillLead || early < -time.Second {
+	if early := last - Now(); early > killLead || early < -time.Second {
 		t.Errorf("it was killed %s before its time", early)
 	}
 	cancel()
@@ -248,7 +248,7 @@ func TestWatchdog_agentStopped(t *testing.T) {
 			}
 			if c.dies {
 				s.waitEnd(t)
-				if early := time.Duration(at) - Now(); c.signal == syscall.SIGSTOP && early > KillLead {
+				if early := time.Duration(at) - Now(); c.signal == syscall.SIGSTOP && early > killLead {
 					t.Errorf("it was killed %s before its time", early)
 				}
 				return

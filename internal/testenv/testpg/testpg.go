@@ -19,9 +19,9 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
-// BinariesVariable is the environment variable with the directory of the PostgreSQL programs. The default is the newest
+// binariesVariable is the environment variable with the directory of the PostgreSQL programs. The default is the newest
 // installed version.
-const BinariesVariable = "FETTLE_POSTGRES_BIN"
+const binariesVariable = "FETTLE_POSTGRES_BIN"
 
 // timeout bounds waits in tests.
 const timeout = 2 * time.Minute
@@ -31,7 +31,7 @@ func Binaries(t testing.TB) server.Binaries {
 	t.Helper()
 	var b server.Binaries
 	var err error
-	if dir := os.Getenv(BinariesVariable); dir != "" {
+	if dir := os.Getenv(binariesVariable); dir != "" {
 		b, err = server.BinariesIn(t.Context(), dir)
 	} else {
 		b, err = server.FindBinaries(t.Context())

@@ -13,8 +13,8 @@ import (
 // nsfsMagic is the file system type of a namespace that is mounted on a file.
 const nsfsMagic = 0x6e736673
 
-// IsNamespace reports whether a namespace is mounted on the file.
-func IsNamespace(file string) bool {
+// isNamespace reports whether a namespace is mounted on the file.
+func isNamespace(file string) bool {
 	var fs unix.Statfs_t
 	return unix.Statfs(file, &fs) == nil && fs.Type == nsfsMagic
 }
@@ -22,7 +22,7 @@ func IsNamespace(file string) bool {
 // ensureNamespace creates a network namespace and mounts it on the file, unless a namespace is mounted there. It does not use
 // `ip netns add`, which bind-mounts /run/netns on itself and so keeps the namespaces of deleted pods alive.
 func ensureNamespace(file string) error {
-	if IsNamespace(file) {
+	if isNamespace(file) {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -46,7 +46,7 @@ func ensureNamespace(file string) error {
 }
 
 func unmount(file string) error {
-	for IsNamespace(file) {
+	for isNamespace(file) {
 		if err := unix.Unmount(file, unix.MNT_DETACH); err != nil {
 			return err
 		}

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
 
-// ProvisionerName is the provisioner of the StorageClass.
-const ProvisionerName = "fettle.dev/local-volumes"
+// provisionerName is the provisioner of the StorageClass.
+const provisionerName = "fettle.dev/local-volumes"
 
 // provisioner creates and deletes the directories.
 type provisioner struct {
@@ -39,7 +39,7 @@ func Run(ctx context.Context, kubeconfig, dir string) error {
 	if err != nil {
 		return fmt.Errorf("create a client: %w", err)
 	}
-	provisioning := controller.NewProvisionController(ctx, client, ProvisionerName, provisioner{dir},
+	provisioning := controller.NewProvisionController(ctx, client, provisionerName, provisioner{dir},
 		controller.LeaderElection(false), // only one provisioner runs
 		controller.FailedProvisionThreshold(0),
 		controller.FailedDeleteThreshold(0),

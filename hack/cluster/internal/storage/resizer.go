@@ -92,7 +92,7 @@ func (r *resizer) resize(ctx context.Context, name cache.ObjectName) error {
 	if err != nil {
 		return fmt.Errorf("read the volume: %w", err)
 	}
-	if volume.Annotations["pv.kubernetes.io/provisioned-by"] != ProvisionerName {
+	if volume.Annotations["pv.kubernetes.io/provisioned-by"] != provisionerName {
 		return nil
 	}
 	if capacity := volume.Spec.Capacity[corev1.ResourceStorage]; capacity.Cmp(*size) < 0 {
