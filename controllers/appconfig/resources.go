@@ -161,14 +161,8 @@ func labels(cfg *configv1.AppConfig, r revision, immutable bool) map[string]stri
 	if l == nil {
 		l = map[string]string{}
 	}
-	maps.Copy(l, map[string]string{
-		"app.kubernetes.io/name":      cfg.Spec.Application,
-		"app.kubernetes.io/instance":  cfg.Name,
-		"app.kubernetes.io/component": "config",
-		labelManagedBy:                managedByFettle,
-		reconciler.LabelOwnerKind:     ownerKind,
-		reconciler.LabelOwnerName:     cfg.Name,
-	})
+	maps.Copy(l, reconciler.Labels(ownerKind, cfg.Name, "config"))
+	l["app.kubernetes.io/name"] = cfg.Spec.Application
 	if immutable {
 		l[labelRevision] = r.hash[:min(rollout.VersionDigits, len(r.hash))]
 	}

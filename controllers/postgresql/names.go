@@ -2,7 +2,6 @@ package postgresql
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 
 	"github.com/distribution/reference"
@@ -49,22 +48,16 @@ func claimName(pg *databasev1alpha1.PostgreSQL, ordinal int) string {
 	return volumeData + "-" + agentapi.Pod(pg.Name, ordinal)
 }
 
-// labels of every child. "app" is there for the people who select by it; nothing of Fettle's does.
+// labels of every child. "app" is for people who select by it; Fettle does not use it.
 func labels(pg *databasev1alpha1.PostgreSQL) map[string]string {
-	l := map[string]string{
-		"app":                          pg.Name,
-		"app.kubernetes.io/name":       pg.Name,
-		"app.kubernetes.io/instance":   pg.Name,
-		"app.kubernetes.io/component":  "database",
-		"app.kubernetes.io/managed-by": "fettle",
-	}
-	maps.Copy(l, selector(pg))
+	l := reconciler.Labels(ownerKind, pg.Name, "database")
+	l["app"] = pg.Name
 	return l
 }
 
-// selector of the pods: unique to the PostgreSQL, and never changed since a StatefulSet's can't be.
+// selector of the pods.
 func selector(pg *databasev1alpha1.PostgreSQL) map[string]string {
-	return map[string]string{labelOwnerKind: ownerKind, labelOwnerName: pg.Name}
+	return reconciler.Selector(ownerKind, pg.Name)
 }
 
 // selectorOf selects the pods that have a role.

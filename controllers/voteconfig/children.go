@@ -59,7 +59,7 @@ func configMap(vc *votingv1alpha1.VoteConfig, data map[string]string, live *core
 		stamp, changed = live.Annotations[rollout.PublishedAnnotation], live.Annotations[annotationHash] != hash
 	}
 	return corev1ac.ConfigMap(configMapName(vc), vc.Namespace).
-		WithLabels(labels(vc)).
+		WithLabels(reconciler.Labels(ownerKind, vc.Name, "voteconfig")).
 		WithAnnotations(map[string]string{
 			annotationHash:              hash,
 			rollout.PublishedAnnotation: rollout.PublishedAt(stamp, live != nil, changed, now),
@@ -89,17 +89,6 @@ func changes(live *corev1.ConfigMap, data map[string]string) bool {
 // holds reports whether live was published with data and is not being deleted.
 func holds(live *corev1.ConfigMap, data map[string]string) bool {
 	return live != nil && live.DeletionTimestamp == nil && live.Annotations[annotationHash] == hashOf(data)
-}
-
-func labels(vc *votingv1alpha1.VoteConfig) map[string]string {
-	return map[string]string{
-		"app.kubernetes.io/name":       vc.Name,
-		"app.kubernetes.io/instance":   vc.Name,
-		"app.kubernetes.io/component":  "voteconfig",
-		"app.kubernetes.io/managed-by": "fettle",
-		reconciler.LabelOwnerKind:      ownerKind,
-		reconciler.LabelOwnerName:      vc.Name,
-	}
 }
 
 // published returns the data of the ConfigMap: the options under all keys that vote applications read.

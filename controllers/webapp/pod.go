@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/distribution/reference"
@@ -43,21 +42,13 @@ const (
 
 // labels of every child. "app" is for people who select by it; Fettle does not use it.
 func labels(app *appsv1.WebApp) map[string]string {
-	l := map[string]string{
-		"app":                          app.Name,
-		"app.kubernetes.io/name":       app.Name,
-		"app.kubernetes.io/instance":   app.Name,
-		"app.kubernetes.io/component":  "webapp",
-		"app.kubernetes.io/managed-by": "fettle",
-	}
-	maps.Copy(l, selector(app))
+	l := reconciler.Labels(ownerKind, app.Name, "webapp")
+	l["app"] = app.Name
 	return l
 }
 
-// selector of the pods. It is unique to the WebApp and never changes, since the selector of a Deployment is immutable.
-func selector(app *appsv1.WebApp) map[string]string {
-	return map[string]string{labelOwnerKind: ownerKind, labelOwnerName: app.Name}
-}
+// selector of the pods.
+func selector(app *appsv1.WebApp) map[string]string { return reconciler.Selector(ownerKind, app.Name) }
 
 const (
 	tmpVolume = "fettle-tmp"

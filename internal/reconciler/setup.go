@@ -3,6 +3,7 @@ package reconciler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -148,6 +149,23 @@ func OwnerNames(kind string) client.IndexerFunc {
 		}
 		return nil
 	}
+}
+
+// Selector returns the labels that name the owner of a child. They never change: the selector of a Deployment is immutable.
+func Selector(kind, owner string) map[string]string {
+	return map[string]string{LabelOwnerKind: kind, LabelOwnerName: owner}
+}
+
+// Labels returns the labels of every child.
+func Labels(kind, owner, component string) map[string]string {
+	l := map[string]string{
+		"app.kubernetes.io/name":       owner,
+		"app.kubernetes.io/instance":   owner,
+		"app.kubernetes.io/component":  component,
+		"app.kubernetes.io/managed-by": "fettle",
+	}
+	maps.Copy(l, Selector(kind, owner))
+	return l
 }
 
 // Restarted counts the restarts of workloads for obj, and emits an event with this note unless it is "".
