@@ -1,22 +1,18 @@
 package appconfig
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 	"github.com/fettle-dev/fettle/internal/render"
 	"github.com/fettle-dev/fettle/internal/rollout"
+	"github.com/fettle-dev/fettle/internal/testenv/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files again")
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -29,15 +25,7 @@ type testCase struct {
 
 func readCase(t *testing.T, name string) testCase {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var c testCase
-	if err := yaml.UnmarshalStrict(raw, &c); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return c
+	return golden.Read[testCase](t, filepath.Join("testdata", name+".yaml"))
 }
 
 // out renders the case.
@@ -58,56 +46,12 @@ func (c *testCase) out(t *testing.T) rendered {
 	return out
 }
 
-func yamlOf(t *testing.T, p plan) string {
-	t.Helper()
-	var docs []string
-	for _, o := range p.objects {
-		raw, err := yaml.Marshal(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs = append(docs, string(raw))
-	}
-	return strings.Join(docs, "---\n")
-}
-
 // TestDesired compares what would be sent with testdata/*.golden.yaml; `go test ./controllers/appconfig -update` writes them.
 func TestDesired(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cases := 0
-	for _, path := range paths {
-		if strings.HasSuffix(path, ".golden.yaml") {
-			continue
-		}
-		cases++
-		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
-		t.Run(name, func(t *testing.T) {
-			c := readCase(t, name)
-			got := yamlOf(t, desired(&c.App, choose(&c.App, c.out(t), existing{}), existing{}, now))
-			if again := yamlOf(t, desired(&c.App, choose(&c.App, c.out(t), existing{}), existing{}, now)); again != got {
-				t.Errorf("the same input gave different output: %s", cmp.Diff(got, again))
-			}
-			golden := filepath.Join("testdata", name+".golden.yaml")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("desired objects differ from %s (-want +got):\n%s", golden, diff)
-			}
-		})
-	}
-	if cases == 0 {
-		t.Fatal("no case in testdata")
-	}
+	golden.Cases(t, 4, func(t *testing.T, c testCase) string {
+		t.Helper()
+		return golden.YAML(t, desired(&c.App, choose(&c.App, c.out(t), existing{}), existing{}, now).objects)
+	})
 }
 
 // after is what is found when the plan was carried out.
@@ -147,7 +91,7 @@ func TestDesired_idempotent(t *testing.T) {
 		if second.changes {
 			t.Errorf("%s: something changes", name)
 		}
-		if diff := cmp.Diff(yamlOf(t, first), yamlOf(t, second)); diff != "" {
+		if diff := cmp.Diff(golden.YAML(t, first.objects), golden.YAML(t, second.objects)); diff != "" {
 			t.Errorf("%s: the second pass differs (-first +second):\n%s", name, diff)
 		}
 		if !first.changes {
@@ -179,7 +123,7 @@ func TestDesired_secretsStayInSecrets(t *testing.T) {
 	for _, name := range []string{"secrets", "versioned"} {
 		c := readCase(t, name)
 		p := desired(&c.App, choose(&c.App, c.out(t), existing{}), existing{}, now)
-		for doc := range strings.SplitSeq(yamlOf(t, p), "---\n") {
+		for doc := range strings.SplitSeq(golden.YAML(t, p.objects), "---\n") {
 			if strings.Contains(doc, "hunter2") || (strings.Contains(doc, "kind: ConfigMap") && strings.Contains(doc, "aHVudGVyMg")) {
 				t.Errorf("%s: the value of a Secret is in\n%s", name, doc)
 			}

@@ -1,10 +1,7 @@
 package postgresql
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +17,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/podsecurity"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
+	"github.com/fettle-dev/fettle/internal/testenv/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // testCase is a testdata/*.yaml: a PostgreSQL as the API server returns it, and what else decides its children.
 type testCase struct {
@@ -34,35 +30,14 @@ type testCase struct {
 
 // TestDesired compares what would be sent with testdata/*.golden.yaml; `go test ./controllers/postgresql -update` writes them.
 func TestDesired(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cases := 0
-	for _, path := range paths {
-		if strings.HasSuffix(path, ".golden.yaml") {
-			continue
+	golden.Cases(t, 5, func(t *testing.T, c testCase) string {
+		t.Helper()
+		pod := apply.Convert[corev1.PodSpec](podTemplate(&c.PG, "agent").Spec)
+		if violations, err := podsecurity.Violations(pod, appsv1.ProfileRestricted); err != nil || len(violations) > 0 {
+			t.Errorf("violations of Pod Security: %v, %v", violations, err)
 		}
-		cases++
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".yaml"), func(t *testing.T) {
-			raw, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var c testCase
-			if err := yaml.UnmarshalStrict(raw, &c); err != nil {
-				t.Fatal(err)
-			}
-			golden(t, strings.TrimSuffix(path, ".yaml")+".golden.yaml", c.render(t))
-			pod := apply.Convert[corev1.PodSpec](podTemplate(&c.PG, "agent").Spec)
-			if violations, err := podsecurity.Violations(pod, appsv1.ProfileRestricted); err != nil || len(violations) > 0 {
-				t.Errorf("violations of Pod Security: %v, %v", violations, err)
-			}
-		})
-	}
-	if cases != 5 {
-		t.Errorf("%d cases, want 5", cases)
-	}
+		return c.render(t)
+	})
 }
 
 func (c *testCase) render(t *testing.T) string {
@@ -92,22 +67,6 @@ func (c *testCase) render(t *testing.T) string {
 		docs = append(docs, "# must not exist: "+strings.TrimPrefix(strings.TrimPrefix(cmpKind(o), "*"), "v1.")+"\n")
 	}
 	return strings.Join(docs, "---\n")
-}
-
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
 }
 
 func TestUser(t *testing.T) {

@@ -2,9 +2,6 @@ package voteconfig
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,66 +10,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/rollout"
+	"github.com/fettle-dev/fettle/internal/testenv/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files again")
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // TestGolden compares the ConfigMap of each testdata/*.yaml, a VoteConfig as the API server returns it, with what it was.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cases := 0
-	for _, file := range files {
-		if strings.HasSuffix(file, ".golden.yaml") {
-			continue
-		}
-		cases++
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			vc := read(t, file)
-			got, err := yaml.Marshal(configMap(vc, published(&vc.Spec), nil, now))
-			if err != nil {
-				t.Fatal(err)
-			}
-			golden := strings.TrimSuffix(file, ".yaml") + ".golden.yaml"
-			if *update {
-				if err := os.WriteFile(golden, got, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatalf("%v; run `go test ./controllers/voteconfig -update`", err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-	if cases < 3 {
-		t.Errorf("%d cases found", cases)
-	}
-}
-
-func read(t *testing.T, file string) *votingv1alpha1.VoteConfig {
-	t.Helper()
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	vc := &votingv1alpha1.VoteConfig{}
-	if err := yaml.UnmarshalStrict(raw, vc); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-	return vc
+	golden.Cases(t, 3, func(t *testing.T, vc *votingv1alpha1.VoteConfig) string {
+		t.Helper()
+		return golden.YAML(t, []any{configMap(vc, published(&vc.Spec), nil, now)})
+	})
 }
 
 func options(labels ...string) []votingv1alpha1.VoteOption {

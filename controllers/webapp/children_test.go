@@ -2,11 +2,7 @@ package webapp
 
 import (
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,15 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
-	"sigs.k8s.io/yaml"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/optionalapi"
 	"github.com/fettle-dev/fettle/internal/rollout"
+	"github.com/fettle-dev/fettle/internal/testenv/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files again")
 
 // testCase is a testdata/*.yaml: a WebApp as the API server returns it, and what else decides its children.
 type testCase struct {
@@ -48,68 +42,12 @@ func (c testCase) inputs() inputs {
 	return in
 }
 
-func readCase(t *testing.T, path string) testCase {
-	t.Helper()
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var c testCase
-	if err := yaml.UnmarshalStrict(raw, &c); err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-	return c
-}
-
-func render(t *testing.T, p plan) string {
-	t.Helper()
-	var docs []string
-	for _, o := range p.objects {
-		raw, err := yaml.Marshal(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs = append(docs, string(raw))
-	}
-	return strings.Join(docs, "---\n")
-}
-
 // TestDesired compares what would be sent with testdata/*.golden.yaml; `go test ./controllers/webapp -update` writes them.
 func TestDesired(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cases := 0
-	for _, path := range paths {
-		if strings.HasSuffix(path, ".golden.yaml") {
-			continue
-		}
-		cases++
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".yaml"), func(t *testing.T) {
-			c := readCase(t, path)
-			got := render(t, desired(&c.App, c.inputs()))
-			if again := render(t, desired(&c.App, c.inputs())); again != got {
-				t.Errorf("the same input gave different output: %s", cmp.Diff(got, again))
-			}
-			golden := strings.TrimSuffix(path, ".yaml") + ".golden.yaml"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("desired objects differ from %s (-want +got):\n%s", golden, diff)
-			}
-		})
-	}
-	if cases == 0 {
-		t.Fatal("no case in testdata")
-	}
+	golden.Cases(t, 6, func(t *testing.T, c testCase) string {
+		t.Helper()
+		return golden.YAML(t, desired(&c.App, c.inputs()).objects)
+	})
 }
 
 func TestDesired_autoscalerOwnsReplicas(t *testing.T) {
@@ -206,7 +144,7 @@ func TestDesired_waitsForConfiguration(t *testing.T) {
 }
 
 func TestUsesAnnotation(t *testing.T) {
-	c := readCase(t, "testdata/everything.yaml")
+	c := golden.Read[testCase](t, "testdata/everything.yaml")
 	in := c.inputs()
 	in.config = []refState{{ref: appsv1.ConfigRef{Kind: kindAppConfig, Name: "shop"}, found: true, publisher: "shop"}}
 	p := desired(&c.App, in)
@@ -277,7 +215,7 @@ func TestToPrune(t *testing.T) {
 	if diff := cmp.Diff([]string{"ServiceMonitor", "web", "web", "web", "web-old"}, got); diff != "" {
 		t.Errorf("superfluous (-want +got): %s", diff)
 	}
-	everything := readCase(t, "testdata/everything.yaml")
+	everything := golden.Read[testCase](t, "testdata/everything.yaml")
 	s.app, s.in = &everything.App, everything.inputs()
 	if got := kinds(s); len(got) != 0 {
 		t.Errorf("superfluous although all is asked for: %v", got)

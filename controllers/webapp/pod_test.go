@@ -19,12 +19,13 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/podsecurity"
 	"github.com/fettle-dev/fettle/internal/rollout"
+	"github.com/fettle-dev/fettle/internal/testenv/golden"
 )
 
 // TestProfiles checks that the pods under a profile have no violation of it.
 func TestProfiles(t *testing.T) {
 	for _, name := range []string{"minimal", "everything", "restricted"} {
-		c := readCase(t, "testdata/"+name+".yaml")
+		c := golden.Read[testCase](t, "testdata/"+name+".yaml")
 		c.App.Spec.PodSecurityContext, c.App.Spec.SecurityContext = nil, nil
 		for _, profile := range []appsv1.SecurityProfile{appsv1.ProfileBaseline, appsv1.ProfileRestricted} {
 			c.App.Spec.SecurityProfile = profile
@@ -217,7 +218,7 @@ func TestLastGood(t *testing.T) {
 
 // A release that put a hash of the contents into the template left the Deployment of testdata/former.golden.yaml for testdata/everything.yaml.
 func TestUpgrade_startsNoPods(t *testing.T) {
-	c := readCase(t, "testdata/everything.yaml")
+	c := golden.Read[testCase](t, "testdata/everything.yaml")
 	raw, err := os.ReadFile("testdata/former.golden.yaml")
 	if err != nil {
 		t.Fatal(err)

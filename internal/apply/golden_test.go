@@ -1,19 +1,17 @@
 package apply
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/fettle-dev/fettle/internal/testenv/golden"
+)
 
 // TestStoredGolden records the desired objects as the API server stores them: the property tests need its defaults. The hash in them holds the
 // desired form too: a change of it would write every child once after an upgrade.
@@ -45,19 +43,7 @@ func TestStoredGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := storedFile(d)
-		if *update {
-			if err := os.WriteFile(file, raw, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), string(raw)); diff != "" {
-			t.Errorf("%s (-want +got; -update rewrites it):\n%s", file, diff)
-		}
+		golden.Compare(t, storedFile(d), string(raw))
 	}
 }
 

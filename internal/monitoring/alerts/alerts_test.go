@@ -1,7 +1,6 @@
 package alerts
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/fettle-dev/fettle/internal/testenv/golden"
+)
 
 // TestRules compares the rules with testdata/*.golden.yaml, which test/alerts evaluates.
 func TestRules(t *testing.T) {
@@ -31,19 +30,7 @@ func TestRules(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			path := filepath.Join("testdata", name+".golden.yaml")
-			if *update {
-				if err := os.WriteFile(path, got, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", path, diff)
-			}
+			golden.Compare(t, filepath.Join("testdata", name+".golden.yaml"), string(got))
 			if left := regexp.MustCompile(`\$[a-zA-Z]+`).FindAllString(strings.NewReplacer("$labels", "", "$value", "").Replace(string(got)), -1); len(left) > 0 {
 				t.Errorf("unknown variables %q", left)
 			}

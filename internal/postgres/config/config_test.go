@@ -1,16 +1,14 @@
 package config
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/fettle-dev/fettle/internal/testenv/golden"
+)
 
 // full has every part of the settings.
 func full(major int) Settings {
@@ -40,19 +38,7 @@ func TestRender(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := "=== " + ConfFile + "\n" + files[ConfFile] + "=== " + HBAFile + "\n" + files[HBAFile] + "=== " + IdentFile + "\n" + files[IdentFile]
-			golden := filepath.Join("testdata", name+".conf")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("-want +got (-update rewrites it)\n%s", diff)
-			}
+			golden.Compare(t, filepath.Join("testdata", name+".conf"), got)
 		})
 	}
 }
