@@ -80,7 +80,7 @@ func touchAll(ctx context.Context, namespace, value string) {
 	}
 }
 
-// databaseChildren are the kinds of what the operator makes for a PostgreSQL, but for its Lease, which counts as no write.
+// databaseChildren are the kinds of the children of a PostgreSQL except the Lease, which does not count as a write.
 func databaseChildren() []client.ObjectList {
 	return []client.ObjectList{
 		&corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &corev1.SecretList{}, &corev1.ServiceList{},

@@ -55,7 +55,7 @@ type inputs struct {
 	apiRetry time.Duration
 }
 
-// resolve reads everything once, from the cache but for what it can't hold.
+// resolve reads everything once, from the cache where the cache holds it.
 func (r *Reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (*inputs, error) {
 	in := &inputs{parameters: config.CheckParameters(major(pg), pg.Spec.ParameterValues())}
 	set, pods, claims, err := r.workload(ctx, pg)

@@ -260,6 +260,6 @@ func TestURLOfGateway(t *testing.T) {
 	s.app.Spec.Gateway.ParentRefs = s.app.Spec.Gateway.ParentRefs[:1]
 	s.seen.publication.gateways = []gateway{*observedAs[gateway](t, "{metadata: {name: public, namespace: infra}, spec: {listeners: ["+plain+"]}}")}
 	if got := s.status().URL; got != "" {
-		t.Errorf("%q by a listener that serves routes of its own namespace alone", got)
+		t.Errorf("URL is %q, although the listener serves only routes of its own namespace", got)
 	}
 }

@@ -115,7 +115,7 @@ func TestCheck(t *testing.T) {
 			want: []string{`spec.securityProfile: Invalid value: "Custom": requireSecurityProfile of WebAppPolicy "production" requires Baseline; set it`},
 		},
 		{
-			name: "restricted but for one field", policy: restricted,
+			name: "restricted except one field", policy: restricted,
 			app: func(s *appsv1.WebAppSpec) {
 				s.SecurityProfile = appsv1.ProfileRestricted
 				s.PodSecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(0))}
