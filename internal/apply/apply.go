@@ -42,8 +42,8 @@ type Applier struct {
 	types map[schema.GroupVersionKind]objectType
 }
 
-// New returns an Applier that writes as fieldOwner. It reads the live children from mgr's cache. It uses mgr.GetAPIReader() only to find
-// the owner of a conflicting object.
+// New returns an Applier that writes as fieldOwner. It reads the live children from mgr's cache. It uses mgr.GetAPIReader() only for
+// the owner of a conflicting or missing object.
 func New(mgr manager.Manager, fieldOwner string) (*Applier, error) {
 	if fieldOwner == "" {
 		return nil, errors.New("apply requires a field owner, such as the controller's name")
@@ -65,7 +65,7 @@ func New(mgr manager.Manager, fieldOwner string) (*Applier, error) {
 
 // Apply creates or updates the desired objects, in order, with owner as their controller. It skips objects that would not change and
 // objects that are being deleted. It also skips objects whose last write the cache does not show yet, and objects of a former owner of the
-// same name, which are about to be deleted. The watch wakes the controller in these cases.
+// same name, which are about to be deleted, and missing objects of an owner that was deleted. The watch wakes the controller in these cases.
 //
 // A rejected object (a [ConflictError], or an error that is [Rejected]) does not block the objects after it; the errors are joined. Any
 // other error ends the call.
@@ -105,6 +105,9 @@ func (a *Applier) applyOne(ctx context.Context, o ownerRef, d *desiredObject) er
 	case !current:
 		return nil
 	case live == nil:
+		if gone, err := a.isGone(ctx, o); gone || err != nil {
+			return err
+		}
 		return a.create(ctx, o, d, t)
 	case live.GetDeletionTimestamp() != nil, o.isFormerOwners(live):
 		return nil

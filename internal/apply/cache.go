@@ -123,6 +123,21 @@ func (a *Applier) conflictingObject(
 	return live, nil
 }
 
+// isGone reports whether a missing child was deleted with its owner. The cache may not show the deletion of the owner yet, and what a
+// re-created child leads to, such as the volumes of a StatefulSet, would be left over.
+func (a *Applier) isGone(ctx context.Context, o ownerRef) (bool, error) {
+	if !o.reconciled {
+		return false, nil
+	}
+	owner := &metav1.PartialObjectMetadata{}
+	owner.SetGroupVersionKind(o.gvk)
+	err := a.live.Get(ctx, o.name, owner)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read owner %s %q: %w", o.gvk.Kind, o.name.Name, err)
+	}
+	return err != nil || owner.UID != o.uid, nil
+}
+
 // typeOf returns the type of a kind, read once.
 func (a *Applier) typeOf(gvk schema.GroupVersionKind) (objectType, error) {
 	a.mu.Lock()

@@ -17,6 +17,8 @@ type ownerRef struct {
 	gvk  schema.GroupVersionKind
 	name types.NamespacedName
 	uid  types.UID
+	// reconciled is whether the status has conditions: a missing child was probably deleted.
+	reconciled bool
 }
 
 func ownerOf(owner client.Object, scheme *runtime.Scheme) (ownerRef, error) {
@@ -28,7 +30,11 @@ func ownerOf(owner client.Object, scheme *runtime.Scheme) (ownerRef, error) {
 		return ownerRef{}, fmt.Errorf("%s %q has no UID: only an object that was read from the API server can own others",
 			gvk.Kind, owner.GetName())
 	}
-	return ownerRef{gvk: gvk, name: client.ObjectKeyFromObject(owner), uid: owner.GetUID()}, nil
+	o := ownerRef{gvk: gvk, name: client.ObjectKeyFromObject(owner), uid: owner.GetUID()}
+	if withStatus, ok := owner.(interface{ Conditions() *[]metav1.Condition }); ok {
+		o.reconciled = len(*withStatus.Conditions()) > 0
+	}
+	return o, nil
 }
 
 // check rejects a child that the garbage collector would delete as an orphan.

@@ -44,14 +44,12 @@ func pgRules(creation bool, histories ...func([]event) error) Rules {
 }
 
 // deletionRules skip a crash of the operator before it deletes the volumes of a deleted PostgreSQL. The volumes then stay, because only the
-// event of the deletion has the spec. They also skip an operator that sees the deletion late: it re-creates objects that the garbage
-// collector deletes again.
+// event of the deletion has the spec.
 func deletionRules() Rules {
 	rules := pgRules(false)
 	never := rules.Impossible
 	rules.Impossible = func(p Plan) bool {
-		unheard := (p.Kind == Stale || p.Kind == LostAndStale) && p.Object.Resource == postgreSQLs
-		return never(p) || unheard || p.Kind == CrashBefore && p.Object.Resource == pgClaims && p.Step == 5
+		return never(p) || p.Kind == CrashBefore && p.Object.Resource == pgClaims && p.Step == 5
 	}
 	return rules
 }
