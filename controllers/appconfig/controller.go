@@ -31,7 +31,7 @@ const (
 	cacheWait = time.Second
 )
 
-// +kubebuilder:rbac:groups=config.fettle.dev,resources=appconfigs,verbs=list;watch
+// +kubebuilder:rbac:groups=config.fettle.dev,resources=appconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=config.fettle.dev,resources=appconfigs/status,verbs=patch
 // +kubebuilder:rbac:groups=config.fettle.dev,resources=appconfigs/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get;list;watch;create;patch;delete

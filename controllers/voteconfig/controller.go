@@ -23,7 +23,7 @@ import (
 
 const controllerName = "voteconfig"
 
-// +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs,verbs=list;watch
+// +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs/status,verbs=patch
 // +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch

@@ -51,7 +51,7 @@ const (
 	replicasHandover = "webapp-handover"
 )
 
-// +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapps,verbs=list;watch
+// +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapps,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapps/status,verbs=patch
 // +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapps/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch

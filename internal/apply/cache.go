@@ -132,10 +132,13 @@ func (a *Applier) isGone(ctx context.Context, o ownerRef) (bool, error) {
 	owner := &metav1.PartialObjectMetadata{}
 	owner.SetGroupVersionKind(o.gvk)
 	err := a.live.Get(ctx, o.name, owner)
-	if client.IgnoreNotFound(err) != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil // not found is a valid result
+	case err != nil:
 		return false, fmt.Errorf("read owner %s %q: %w", o.gvk.Kind, o.name.Name, err)
 	}
-	return err != nil || owner.UID != o.uid, nil
+	return owner.UID != o.uid, nil
 }
 
 // typeOf returns the type of a kind, read once.
