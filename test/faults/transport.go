@@ -183,11 +183,9 @@ func (t *requestLog) isTarget(r Record) bool {
 	case Reply, HeldReply:
 		// In another order of writes, this answer may be impossible for this one.
 		return r.K >= t.plan.Write && t.plan.Answer.possible(r)
-	case Stale, LostAndStale:
-		// Rules skip such plans by the object.
-		return r.K >= t.plan.Write && r.object() == t.plan.Object
 	default:
-		return r.K == t.plan.Write
+		// Another order of writes must not hit an object for which the rules skip the plan.
+		return r.K >= t.plan.Write && r.object() == t.plan.Object
 	}
 }
 
