@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
@@ -122,13 +121,13 @@ func (e *Env) Namespace(t testing.TB) string {
 
 // NewNamespace is Namespace for callers without a test. The name starts with prefix.
 func (e *Env) NewNamespace(ctx context.Context, prefix string) (string, error) {
-	c, err := client.New(e.Admin, client.Options{})
+	namespaces, err := kubernetes.NewForConfig(e.Admin)
 	if err != nil {
 		return "", fmt.Errorf("client for the test's user: %w", err)
 	}
 	name := fmt.Sprintf("%s-%s-%d", prefix, rand.String(5), e.next.Add(1))
-	err = c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	if err != nil {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := namespaces.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return "", fmt.Errorf("create namespace %s: %w", name, err)
 	}
 	return name, nil

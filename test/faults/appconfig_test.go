@@ -36,9 +36,8 @@ var (
 	}
 )
 
-// TestAppConfig runs every scenario of an AppConfig.
-func TestAppConfig(t *testing.T) {
-	runAll(t, map[string][]Step{
+func appConfigScenarios(t *testing.T) []Scenario {
+	return scenariosOf(map[string][]Step{
 		"publish": {cfgStep("create", plainConfig), cfgStep("change", changedConfig)},
 		"rollout": {
 			cfgStep("create", plainConfig),

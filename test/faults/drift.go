@@ -46,15 +46,19 @@ func (d drift) patch() []byte {
 	return data
 }
 
-// findDrifts returns a change for each scalar that the controller manages in an object, if the API server allows other clients to change it
-// and the change has an effect.
-func findDrifts(ctx context.Context, client dynamic.Interface, key Key, object *unstructured.Unstructured) ([]drift, error) {
+// findDrifts returns changes of scalars that the controller manages in an object, if the API server allows other clients to change them
+// and the change has an effect: at most that many, from the middle of the object on, because each attempt is a request.
+func findDrifts(ctx context.Context, client dynamic.Interface, key Key, object *unstructured.Unstructured, most int) ([]drift, error) {
 	leaves, err := managedLeaves(object)
 	if err != nil {
 		return nil, err
 	}
 	found := []drift{{pointer: ownerPointer}}
-	for _, l := range leaves {
+	middle := len(leaves) / 2
+	for _, l := range slices.Concat(leaves[middle:], leaves[:middle]) {
+		if len(found) >= most {
+			break
+		}
 		value, ok := resolve(object.Object, l.pointer)
 		if !ok {
 			continue

@@ -2,17 +2,16 @@ package faults
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,18 +20,26 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
 
-// fixture is shared by all plans of a scenario.
-type fixture struct {
+// Stage is shared by the plans of all scenarios, which run side by side.
+type Stage struct {
+	ctx       context.Context // of the watches
 	env       *testenv.Env
-	scenario  *Scenario
-	options   Options
+	slots     chan struct{} // one for each concurrent plan
 	mapper    meta.RESTMapper
 	observer  dynamic.Interface
 	history   *history
 	dataPlane *testenv.DataPlane
 }
 
-func newFixture(ctx context.Context, env *testenv.Env, scenario *Scenario, options Options) (*fixture, error) {
+// fixture is shared by the plans of a scenario.
+type fixture struct {
+	*Stage
+	scenario *Scenario
+	options  Options
+}
+
+// NewStage watches and simulates the data plane until ctx ends. At most that many plans run at the same time.
+func NewStage(ctx context.Context, env *testenv.Env, concurrent int) (*Stage, error) {
 	observer, err := dynamic.NewForConfig(as(env.Admin, "faults-judge"))
 	if err != nil {
 		return nil, fmt.Errorf("client of the observer: %w", err)
@@ -45,19 +52,12 @@ func newFixture(ctx context.Context, env *testenv.Env, scenario *Scenario, optio
 	if err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
 	}
-	options.ConvergeTimeout = cmp.Or(options.ConvergeTimeout, scenario.ConvergeTimeout, convergeTimeout)
-	options.LongIdle = cmp.Or(options.LongIdle, longQuiet)
-	s := &fixture{env: env, scenario: scenario, options: options, mapper: mapper, observer: observer}
-	if s.history, err = watchHistory(ctx, observer, append(slices.Clip(scenario.Children), scenario.Primary)); err != nil {
+	dataPlane, err := env.StartDataPlane(ctx)
+	if err != nil {
 		return nil, err
 	}
-	s.history.tidy = scenario.Normalize
-	if scenario.DataPlane {
-		if s.dataPlane, err = env.StartDataPlane(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	history := &history{client: observer, watched: map[schema.GroupVersionResource]bool{}, namespaces: map[string]*namespaceLog{}}
+	return &Stage{ctx, env, make(chan struct{}, concurrent), mapper, observer, history, dataPlane}, nil
 }
 
 // as sets the user agent of a configuration, from which the API server takes the name of the field manager.
@@ -144,7 +144,7 @@ func (s *fixture) newUser(namespace string) (*user, *Client, error) {
 func (s *fixture) clean(namespace string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	for _, resource := range s.history.resources {
+	for _, resource := range s.scenario.resources() {
 		// An object that cannot be deleted stays in a namespace that is no longer used.
 		_ = s.observer.Resource(resource).Namespace(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{})
 	}

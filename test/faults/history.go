@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -17,22 +18,23 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// history independently records each version of every object of the scenario's kinds, in all namespaces.
+// history independently records each version of every object of the scenarios' kinds, in the namespaces of the running plans.
 type history struct {
-	client    dynamic.Interface
-	resources []schema.GroupVersionResource
-	tidy      func(Kind, *unstructured.Unstructured) // may be nil
+	client dynamic.Interface
 
 	mu         sync.Mutex
+	watched    map[schema.GroupVersionResource]bool
 	namespaces map[string]*namespaceLog
 	err        error
 }
 
-// namespaceLog holds the events in the namespace of one plan.
+// namespaceLog holds the events in the namespace of one plan, of its scenario's kinds.
 type namespaceLog struct {
-	live    map[Key]*unstructured.Unstructured
-	events  []event
-	changed chan struct{} // has an element after each event
+	resources []schema.GroupVersionResource
+	tidy      func(Kind, *unstructured.Unstructured) // may be nil
+	live      map[Key]*unstructured.Unstructured
+	events    []event
+	changed   chan struct{} // has an element after each event
 }
 
 // event is a version of an object, or its deletion.
@@ -43,24 +45,30 @@ type event struct {
 	Before *unstructured.Unstructured // nil if it was added
 }
 
-func watchHistory(ctx context.Context, client dynamic.Interface, resources []schema.GroupVersionResource) (*history, error) {
-	l := &history{client: client, resources: resources, namespaces: map[string]*namespaceLog{}}
+// watch begins to record kinds, each only once, until ctx ends.
+func (l *history) watch(ctx context.Context, resources []schema.GroupVersionResource) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, resource := range resources {
-		list, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+		if l.watched[resource] {
+			continue
+		}
+		list, err := l.client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", resource.Resource, err)
+			return fmt.Errorf("list %s: %w", resource.Resource, err)
 		}
 		watcher, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
 			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				return client.Resource(resource).Watch(ctx, options)
+				return l.client.Resource(resource).Watch(ctx, options)
 			},
 		})
 		if err != nil {
-			return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
+			return fmt.Errorf("watch %s: %w", resource.Resource, err)
 		}
 		go l.follow(ctx, resource, watcher)
+		l.watched[resource] = true
 	}
-	return l, nil
+	return nil
 }
 
 func (l *history) follow(ctx context.Context, resource schema.GroupVersionResource, watcher watch.Interface) {
@@ -73,7 +81,7 @@ func (l *history) follow(ctx context.Context, resource schema.GroupVersionResour
 			l.err = fmt.Errorf("watch %s: %v", resource.Resource, e.Object)
 		case e.Type == watch.Bookmark:
 		default:
-			if a := l.namespaces[object.GetNamespace()]; a != nil {
+			if a := l.namespaces[object.GetNamespace()]; a != nil && slices.Contains(a.resources, resource) {
 				a.add(Key{resource, object.GetName()}, e.Type, object)
 			}
 		}
@@ -100,10 +108,13 @@ func (a *namespaceLog) add(key Key, kind watch.EventType, object *unstructured.U
 }
 
 // open starts the log of a namespace that is still empty. The channel receives an element after each event.
-func (l *history) open(namespace string) <-chan struct{} {
+func (l *history) open(namespace string, scenario *Scenario) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := &namespaceLog{live: map[Key]*unstructured.Unstructured{}, changed: make(chan struct{}, 1)}
+	a := &namespaceLog{
+		resources: scenario.resources(), tidy: scenario.Normalize,
+		live: map[Key]*unstructured.Unstructured{}, changed: make(chan struct{}, 1),
+	}
 	l.namespaces[namespace] = a
 	return a.changed
 }
@@ -117,7 +128,8 @@ func (l *history) close(namespace string) {
 func (l *history) view(namespace string) View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return View{maps.Clone(l.namespaces[namespace].live), l.tidy}
+	a := l.namespaces[namespace]
+	return View{maps.Clone(a.live), a.tidy}
 }
 
 // version is empty for an object that was not seen.
@@ -143,11 +155,11 @@ func (l *history) failure() error {
 	return l.err
 }
 
-// current reports whether the history contains all objects that a list returns now.
-func (l *history) current(ctx context.Context, namespace string) (bool, error) {
+// current reports whether the history contains all objects that lists return now.
+func (l *history) current(ctx context.Context, namespace string, resources []schema.GroupVersionResource) (bool, error) {
 	seen := l.view(namespace)
 	total := 0
-	for _, resource := range l.resources {
+	for _, resource := range resources {
 		list, err := l.client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, fmt.Errorf("list %s: %w", resource.Resource, err)

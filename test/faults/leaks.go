@@ -16,14 +16,16 @@ const knownLeak = "watch.(*filteredWatch).loop"
 const leakSlack = 30
 
 // leakedSince waits for connections and watches to end, and returns the number and the stacks of the remaining goroutines.
-func leakedSince(before int) (leaked int, stacks string) {
-	for range 50 {
+func leakedSince(before int, patience time.Duration) (leaked int, stacks string) {
+	for deadline := time.Now().Add(patience); ; {
 		if leaked, stacks = goroutines(); leaked <= before+leakSlack {
 			return 0, ""
 		}
+		if time.Now().After(deadline) {
+			return leaked - before, stacks
+		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	return leaked - before, stacks
 }
 
 var stackHeader = regexp.MustCompile(`(?m)^(\d+) @`)

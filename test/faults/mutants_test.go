@@ -3,9 +3,9 @@ package faults
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -222,38 +223,30 @@ var mutants = map[string]func(*demo){
 // reconciles outlives the controller, so the mutant differs from run to run.
 var reconciles atomic.Int64
 
-// TestMutants shows that the harness detects bugs: each mutant must violate an oracle.
-func TestMutants(t *testing.T) {
-	identity := demoIdentity(t)
-	const together = 6 // they mostly wait, so run more than there are processors
-	slots := make(chan struct{}, together)
-	var caught atomic.Int64
-	var running sync.WaitGroup
-	for name, mutate := range mutants {
-		running.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			scenario := demoScenario("mutant", func() *demo {
-				d := newDemo()
-				mutate(d)
-				return d
-			})
-			scenario.Identity = identity
-			report, err := Execute(t.Context(), env, scenario, Options{
-				All: true, FailFast: true, ConvergeTimeout: 4 * time.Second, LongIdle: time.Second,
-			})
-			switch {
-			case err != nil:
-				t.Errorf("mutant that %s: %v", name, err)
-			case len(report.Violations) == 0:
-				t.Errorf("mutant that %s: not caught by %d plans", name, report.Plans)
-			default:
-				caught.Add(1)
-				first := report.Violations[0]
-				t.Logf("mutant that %s: caught by %s: %s", name, first.Plan, firstLine(first.Broken[0]))
-			}
-		})
+// catches requires that a mutant violates an oracle: the harness detects its bug.
+func catches(t *testing.T, stage *Stage, identity *rest.Config, mutate func(*demo)) bool {
+	t.Helper()
+	if os.Getenv(VariablePlan) != "" {
+		t.Skip("a single plan is requested")
 	}
-	running.Wait()
-	t.Logf("faults: %d of %d mutants caught", caught.Load(), len(mutants))
+	scenario := demoScenario("mutant", func() *demo {
+		d := newDemo()
+		mutate(d)
+		return d
+	})
+	scenario.Identity = identity
+	report, err := stage.Execute(t.Context(), scenario, Options{
+		All: true, FailFast: true, Workers: 4, ConvergeTimeout: 4 * time.Second, LongIdle: time.Second,
+	})
+	switch {
+	case err != nil:
+		t.Error(err)
+	case len(report.Violations) == 0:
+		t.Errorf("not caught by %d plans", report.Plans)
+	default:
+		first := report.Violations[0]
+		t.Logf("caught by %s: %s", first.Plan, firstLine(first.Broken[0]))
+		return true
+	}
+	return false
 }

@@ -75,7 +75,4 @@ func TestPlans_coverAllAnswers(t *testing.T) {
 			}
 		}
 	}
-	if got := spread([]int{0, 1, 2, 3, 4, 5}, 3); !slices.Equal(got, []int{0, 2, 4}) {
-		t.Errorf("spread: %v", got)
-	}
 }

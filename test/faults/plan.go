@@ -106,7 +106,7 @@ func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift)
 	plans = append(plans, s.unheard(trace)...)
 	for _, child := range children {
 		plans = append(plans, Plan{Kind: Deleted, Target: child})
-		for _, d := range spread(drifts[child], s.driftsPerChild) {
+		for _, d := range drifts[child] {
 			plans = append(plans, Plan{Kind: Changed, Target: child, Drift: d})
 		}
 	}
@@ -166,18 +166,6 @@ func plansOfDay(plans []Plan, day, days int) []Plan {
 		chosen = append(chosen, plans[i])
 	}
 	return chosen
-}
-
-// spread picks n elements at even distances.
-func spread[T any](all []T, n int) []T {
-	if len(all) <= n {
-		return all
-	}
-	var picked []T
-	for i := range n {
-		picked = append(picked, all[i*len(all)/n])
-	}
-	return picked
 }
 
 // interleave puts plans of different kinds next to each other, so a bug shows early.

@@ -44,6 +44,7 @@ type planRun struct {
 	*fixture
 	*outcome
 	reference *outcome // nil for a fault-free run
+	wanted    map[string]string
 	requests  *requestLog
 	operator  *operator
 	user      *user
@@ -53,12 +54,18 @@ type planRun struct {
 
 // run runs a plan from an empty namespace and checks the result.
 func (s *fixture) run(ctx context.Context, plan Plan, reference *outcome) (*outcome, error) {
+	select {
+	case s.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-s.slots }()
 	namespace, err := s.env.NewNamespace(ctx, "faults")
 	if err != nil {
 		return nil, err
 	}
 	a := &planRun{fixture: s, outcome: &outcome{plan: plan, namespace: namespace}, reference: reference,
-		requests: &requestLog{plan: plan, lastWrite: time.Now()}, changed: s.history.open(namespace)}
+		requests: &requestLog{plan: plan, lastWrite: time.Now()}, changed: s.history.open(namespace, s.scenario)}
 	a.requests.version = func(key Key) string { return s.history.version(namespace, key) }
 	if a.user, a.client, err = s.newUser(namespace); err != nil {
 		return nil, err
@@ -152,16 +159,21 @@ func (a *planRun) matchesReference(view View) error {
 	if object := view.objects[a.plan.Target]; object != nil && a.plan.Kind == Changed {
 		view.objects[a.plan.Target] = a.plan.Drift.withoutForeign(object) // the view is a copy
 	}
-	if diff := difference(a.reference.dumpFor(a.plan.Kind), dump(view, a.namespace, a.plan.Kind)); diff != "" {
+	if diff := difference(a.want(), dump(view, a.namespace, a.plan.Kind)); diff != "" {
 		return fmt.Errorf("state differs from the fault-free one (-want +got):\n%s", diff)
 	}
 	return nil
 }
 
-// dumpFor renders the reference's state with the masks of another kind of plan.
-func (o *outcome) dumpFor(kind Kind) map[string]string { return dump(o.state, o.namespace, kind) }
+// want renders the reference's state with the masks of the plan's kind.
+func (a *planRun) want() map[string]string {
+	if a.wanted == nil {
+		a.wanted = dump(a.reference.state, a.reference.namespace, a.plan.Kind)
+	}
+	return a.wanted
+}
 
-func (a *planRun) follows(key Key) bool { return slices.Contains(a.history.resources, key.Resource) }
+func (a *planRun) follows(key Key) bool { return slices.Contains(a.scenario.resources(), key.Resource) }
 
 // waitForNoWrites waits for a time without writes (O3).
 func (a *planRun) waitForNoWrites(ctx context.Context, deadline time.Time) {
@@ -207,7 +219,7 @@ func tail(writes []Record, n int) string {
 func (a *planRun) recordFinalState(ctx context.Context) error {
 	deadline := time.Now().Add(catchUpTime)
 	for {
-		done, err := a.history.current(ctx, a.namespace)
+		done, err := a.history.current(ctx, a.namespace, a.scenario.resources())
 		if err != nil {
 			return err
 		}

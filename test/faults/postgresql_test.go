@@ -3,10 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,13 +53,16 @@ var (
 	}
 )
 
-// TestPostgreSQL runs every scenario of a PostgreSQL. Only the first scenario injects faults into the creation.
-func TestPostgreSQL(t *testing.T) {
+// pgContent is the steps of a scenario and the rules for them.
+type pgContent struct {
+	rules Rules
+	steps []Step
+}
+
+// postgreSQLScenarios inject faults into the creation only once, in the first scenario.
+func postgreSQLScenarios(t *testing.T) []Scenario {
 	expandableStorageClass(t)
-	scenarios := map[string]struct {
-		rules Rules
-		steps []Step
-	}{
+	return scenariosOf(map[string]pgContent{
 		"create": {pgRules(true), []Step{pgStep("create", threeInstances, 3)}},
 		"scale":  {pgRules(false), []Step{pgStep("create", oneInstance, 1), pgStep("up", threeInstances, 3), pgStep("down", oneInstance, 1)}},
 		"update": {updateRules(), []Step{
@@ -75,30 +75,15 @@ func TestPostgreSQL(t *testing.T) {
 			pgStep("create", goesWithData, 1), keepsData("keep the data", oneInstance), deletesPostgreSQL("delete", 2),
 			pgStep("create again", oneInstance, 1), dropsData("delete the data too", goesWithData), deletesPostgreSQL("delete again", 0),
 		}},
-	}
-	before, _ := goroutines()
-	var plans, violations, completed atomic.Int64
-	t.Run("all", func(t *testing.T) {
-		for _, name := range slices.Sorted(maps.Keys(scenarios)) {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel() // they mostly wait
-				report := Run(t, env, pgScenario(t, name, scenarios[name].rules, scenarios[name].steps))
-				plans.Add(int64(report.Plans))
-				violations.Add(int64(len(report.Violations)))
-				completed.Add(1)
-			})
-		}
+	}, func(name string, content pgContent) Scenario {
+		return pgScenario(t, name, content.rules, content.steps)
 	})
-	if leaked, stacks := leakedSince(before); leaked > 0 {
-		t.Errorf("O5: %d goroutines more than before the scenarios:\n%s", leaked, stacks)
-	}
-	t.Logf("faults: %d plans, %d violations in %d of %d scenarios", plans.Load(), violations.Load(), completed.Load(), len(scenarios))
 }
 
 func pgScenario(t *testing.T, name string, rules Rules, steps []Step) Scenario {
 	t.Helper()
 	scenario := webScenario(t, "postgresql-"+name, steps)
-	scenario.Primary, scenario.Children, scenario.DataPlane = postgreSQLs, pgChildren, false
+	scenario.Primary, scenario.Children = postgreSQLs, pgChildren
 	scenario.Background, scenario.Rules = runInstances, rules
 	scenario.Setup = func(mgr manager.Manager, namespace string) error {
 		return controllers.Setup(mgr, controllers.Options{

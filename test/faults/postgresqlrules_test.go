@@ -23,7 +23,6 @@ func pgRules(creation bool, histories ...func([]event) error) Rules {
 			return !creation && inFirstStep(p)
 		},
 		Rotation: rotation,
-		Parallel: true,
 		Impossible: func(p Plan) bool {
 			return p.Kind == Changed && unrepaired(p) || misled(p)
 		},

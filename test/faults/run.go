@@ -18,8 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
-
-	"github.com/fettle-dev/fettle/internal/testenv"
 )
 
 // Environment variables that choose the plans of Run.
@@ -31,7 +29,7 @@ const (
 	VariablePlan = "FAULTS_PLAN"
 	// VariableDay is the day, from 0, whose plans are run; today if empty.
 	VariableDay = "FAULTS_DAY"
-	// VariableParallel is the number of concurrent plans.
+	// VariableParallel is the number of concurrent plans of all scenarios.
 	VariableParallel = "FAULTS_PARALLEL"
 )
 
@@ -39,19 +37,14 @@ const (
 const references = 3
 
 // Run runs all plans of a scenario, or those that the environment selects, and fails the test for each violation.
-func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
+func Run(t *testing.T, stage *Stage, scenario Scenario) Report {
 	t.Helper()
 	options := Options{Only: strings.TrimPrefix(os.Getenv(VariablePlan), scenario.Name+"/"), All: os.Getenv(VariableAmount) == "all"}
 	options.Day = day(t)
-	options.Parallel, _ = strconv.Atoi(os.Getenv(VariableParallel)) // zero selects the default
-	if scenario.Parallel {
-		options.Parallel = cmp.Or(options.Parallel, defaultParallel/2)
-	}
 	if plan := os.Getenv(VariablePlan); plan != "" && !strings.HasPrefix(plan, scenario.Name+"/") {
 		t.Skipf("%s=%s is of another scenario", VariablePlan, plan)
 	}
-	before, _ := goroutines()
-	report, err := Execute(t.Context(), env, scenario, options)
+	report, err := stage.Execute(t.Context(), scenario, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,11 +53,6 @@ func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
 	}
 	if err := report.checkCoverage(); err != nil {
 		t.Error(err)
-	}
-	if !scenario.Parallel {
-		if leaked, stacks := leakedSince(before); leaked > 0 {
-			t.Errorf("O5: %d goroutines more than before the scenario:\n%s", leaked, stacks)
-		}
 	}
 	t.Log(report.String())
 	return report
@@ -89,7 +77,7 @@ type Options struct {
 	Only     string // ID of the only plan, without the scenario
 	Day      int    // of a rotation
 	All      bool   // every plan instead of a selection
-	Parallel int    // concurrent plans, 0 for the default
+	Workers  int    // concurrent plans of the scenario, 0 for as many as the stage permits
 	FailFast bool   // stop at the first violation
 	// ConvergeTimeout is how long a plan may take beyond the fault-free time and the fault's own duration.
 	ConvergeTimeout time.Duration
@@ -100,20 +88,21 @@ type Options struct {
 var quietLogs sync.Once
 
 // Execute runs the plans of a scenario. An error means that the harness itself failed.
-func Execute(ctx context.Context, env *testenv.Env, scenario Scenario, options Options) (Report, error) {
+func (s *Stage) Execute(ctx context.Context, scenario Scenario, options Options) (Report, error) {
 	quietLogs.Do(func() { // crashed connections would log one line each
 		klog.SetLogger(logr.Discard())
 		ctrl.SetLogger(logr.Discard())
 	})
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	started := time.Now()
-	stage, err := newFixture(ctx, env, &scenario, options)
-	if err != nil {
+	if err := s.history.watch(s.ctx, scenario.resources()); err != nil {
 		return Report{}, fmt.Errorf("scenario %s: %w", scenario.Name, err)
 	}
+	options.ConvergeTimeout = cmp.Or(options.ConvergeTimeout, scenario.ConvergeTimeout, convergeTimeout)
+	options.LongIdle = cmp.Or(options.LongIdle, longQuiet)
+	options.Workers = cmp.Or(options.Workers, cap(s.slots))
+	started := time.Now()
+	fixture := &fixture{s, &scenario, options}
 	report := Report{Scenario: scenario.Name}
-	reference, err := stage.runReference(ctx, &report)
+	reference, err := fixture.runReference(ctx, &report)
 	if err != nil || len(report.Violations) > 0 {
 		return report, err
 	}
@@ -122,8 +111,8 @@ func Execute(ctx context.Context, env *testenv.Env, scenario Scenario, options O
 	if options.All || options.Only != "" {
 		chosen = fullRun
 	}
-	plans, err := stage.plans(ctx, reference, chosen, options.Only)
-	stage.clean(reference.namespace)
+	plans, err := fixture.plans(ctx, reference, chosen, options.Only)
+	fixture.clean(reference.namespace)
 	if err != nil {
 		return report, err
 	}
@@ -131,7 +120,7 @@ func Execute(ctx context.Context, env *testenv.Env, scenario Scenario, options O
 	if n := scenario.Rotation; n > 1 && chosen != fullRun {
 		report.Day = fmt.Sprintf("day %d of %d, %s=%d; ", options.Day%n+1, n, VariableDay, options.Day%n)
 	}
-	err = stage.playAll(ctx, plans, reference, options, &report)
+	err = fixture.playAll(ctx, plans, reference, &report)
 	report.Took = time.Since(started)
 	return report, err
 }
@@ -184,7 +173,7 @@ func (s *fixture) plans(ctx context.Context, reference *outcome, chosen selectio
 			continue
 		}
 		children = append(children, key)
-		found, err := findDrifts(ctx, s.observer, key, object)
+		found, err := findDrifts(ctx, s.observer, key, object, chosen.driftsPerChild)
 		if err != nil {
 			return nil, err
 		}
@@ -212,28 +201,27 @@ func (s *fixture) skips(p Plan, chosen selection) bool {
 	return never || chosen != fullRun && s.scenario.SkipByDefault != nil && s.scenario.SkipByDefault(p)
 }
 
-// defaultParallel suits two processors: a plan mostly waits.
-const defaultParallel = 8
-
-func (s *fixture) playAll(ctx context.Context, plans []Plan, reference *outcome, options Options, report *Report) error {
+func (s *fixture) playAll(ctx context.Context, plans []Plan, reference *outcome, report *Report) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	queue := make(chan Plan)
 	var workers sync.WaitGroup
 	var mu sync.Mutex
 	var failures error
-	for range cmp.Or(options.Parallel, defaultParallel) {
+	for range s.options.Workers {
 		workers.Go(func() {
 			for plan := range queue {
 				run, err := s.run(ctx, plan, reference)
+				if err == nil {
+					s.clean(run.namespace)
+				}
 				mu.Lock()
 				if err == nil {
 					report.add(s.scenario, run)
-					s.clean(run.namespace)
 				} else if ctx.Err() == nil {
 					failures = errors.Join(failures, err)
 				}
-				if failures != nil || options.FailFast && len(report.Violations) > 0 {
+				if failures != nil || s.options.FailFast && len(report.Violations) > 0 {
 					cancel()
 				}
 				mu.Unlock()

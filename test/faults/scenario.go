@@ -8,6 +8,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,8 +35,6 @@ type Scenario struct {
 	// Primary is the controller's kind, Children are the kinds that it may write.
 	Primary  schema.GroupVersionResource
 	Children []schema.GroupVersionResource
-	// DataPlane starts testenv's fake, which reports Deployments as rolled out.
-	DataPlane bool
 	// Identity is the controller's identity, the operator by default.
 	Identity *rest.Config
 	Steps    []Step
@@ -46,8 +45,6 @@ type Scenario struct {
 
 // Rules are special to the kinds of a scenario. Each is optional.
 type Rules struct {
-	// Parallel is set if other scenarios run at the same time. The caller then checks for leaks.
-	Parallel bool
 	// ConvergeTimeout is Options.ConvergeTimeout for this scenario.
 	ConvergeTimeout time.Duration
 	// Rotation is over how many days the plans are spread, unless all are requested; 0 and 1 run all of them each day.
@@ -68,6 +65,11 @@ type Rules struct {
 	History func([]event) error
 }
 
+// resources are the kinds of the scenario's objects.
+func (s *Scenario) resources() []schema.GroupVersionResource {
+	return append(slices.Clip(s.Children), s.Primary)
+}
+
 // Step is a user's action, and its required result.
 type Step struct {
 	Name string
@@ -82,7 +84,7 @@ type Step struct {
 type Client struct {
 	client.Client
 	Namespace string
-	DataPlane *testenv.DataPlane // nil unless the scenario requests it
+	DataPlane *testenv.DataPlane // reports Deployments as rolled out
 }
 
 // View is the state of a plan's namespace, limited to the scenario's kinds.

@@ -34,20 +34,16 @@ var (
 	voteChildren = []schema.GroupVersionResource{configMaps, deployments}
 )
 
-// TestVoteConfig creates and changes a VoteConfig that a Deployment uses.
-func TestVoteConfig(t *testing.T) {
-	runAll(t, map[string][]Step{
-		"rollout": {
-			// Its pods cannot start before the ConfigMap exists, so there is one restart: for the change.
-			{Name: "a Deployment that needs the ConfigMap", Converged: runs, Do: func(ctx context.Context, w *Client) error { return w.Create(ctx, voter(w.Namespace)) }},
-			voteStep("create", twoOptions),
-			{Name: "other options", Converged: restarted, Do: func(ctx context.Context, w *Client) error { return setVote(ctx, w, threeOptions) }},
-		},
-	}, func(name string, steps []Step) Scenario {
-		scenario := webScenario(t, "voteconfig-"+name, steps)
-		scenario.Primary, scenario.Children = voteConfigs, voteChildren
-		return scenario
+// voteConfigScenario creates and changes a VoteConfig that a Deployment uses.
+func voteConfigScenario(t *testing.T) Scenario {
+	scenario := webScenario(t, "voteconfig-rollout", []Step{
+		// Its pods cannot start before the ConfigMap exists, so there is one restart: for the change.
+		{Name: "a Deployment that needs the ConfigMap", Converged: runs, Do: func(ctx context.Context, w *Client) error { return w.Create(ctx, voter(w.Namespace)) }},
+		voteStep("create", twoOptions),
+		{Name: "other options", Converged: restarted, Do: func(ctx context.Context, w *Client) error { return setVote(ctx, w, threeOptions) }},
 	})
+	scenario.Primary, scenario.Children = voteConfigs, voteChildren
+	return scenario
 }
 
 // voteStep creates the VoteConfig or replaces its spec, and waits until it is Ready.

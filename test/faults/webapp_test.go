@@ -80,9 +80,8 @@ autoscaling: {minReplicas: 2, maxReplicas: 4, targetMemoryUtilizationPercentage:
 	fixedSpec   = `{image: nginx:1.26, rollout: {autoRollback: true}}`
 )
 
-// TestWebApp runs every scenario of a WebApp.
-func TestWebApp(t *testing.T) {
-	runAll(t, map[string][]Step{
+func webAppScenarios(t *testing.T) []Scenario {
+	return scenariosOf(map[string][]Step{
 		"update":   {webStep("create", minimalSpec), webStep("new image and replicas", updatedSpec)},
 		"full":     {fullStep()},
 		"shrink":   {fullStep(), webStep("remove all optional fields", updatedSpec)},
@@ -101,16 +100,13 @@ func TestWebApp(t *testing.T) {
 	})
 }
 
-// runAll runs the scenarios of a kind one after another.
-func runAll(t *testing.T, scenarios map[string][]Step, build func(name string, steps []Step) Scenario) {
-	plans, violations, completed := 0, 0, 0
-	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
-		t.Run(name, func(t *testing.T) {
-			report := Run(t, env, build(name, scenarios[name]))
-			plans, violations, completed = plans+report.Plans, violations+len(report.Violations), completed+1
-		})
+// scenariosOf are the scenarios of a kind.
+func scenariosOf[T any](contents map[string]T, build func(name string, content T) Scenario) []Scenario {
+	var scenarios []Scenario
+	for _, name := range slices.Sorted(maps.Keys(contents)) {
+		scenarios = append(scenarios, build(name, contents[name]))
 	}
-	t.Logf("faults: %d plans, %d violations in %d of %d scenarios", plans, violations, completed, len(scenarios))
+	return scenarios
 }
 
 // inFirstStep is true for a fault at a write of the first step.
@@ -130,7 +126,7 @@ func webScenario(t *testing.T, name string, steps []Step) Scenario {
 	}
 	haveKey(t)
 	return Scenario{
-		Name: name, Scheme: scheme, Primary: webApps, Children: webChildren, DataPlane: true, Steps: steps,
+		Name: name, Scheme: scheme, Primary: webApps, Children: webChildren, Steps: steps,
 		Cache: watched, NewCache: opcache.New(true), Rules: Rules{Normalize: normalizeVersions},
 		Setup: func(mgr manager.Manager, namespace string) error {
 			return controllers.Setup(mgr, controllers.Options{Namespaces: []string{namespace}, Workers: 5, WatchSecrets: true, RestartDelay: time.Millisecond,
