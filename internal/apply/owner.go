@@ -3,6 +3,7 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,7 +18,7 @@ type ownerRef struct {
 	gvk  schema.GroupVersionKind
 	name types.NamespacedName
 	uid  types.UID
-	// reconciled is whether the status has conditions: a missing child was probably deleted.
+	// reconciled is whether the status has conditions other than the default ones: a missing child was probably deleted.
 	reconciled bool
 }
 
@@ -32,7 +33,7 @@ func ownerOf(owner client.Object, scheme *runtime.Scheme) (ownerRef, error) {
 	}
 	o := ownerRef{gvk: gvk, name: client.ObjectKeyFromObject(owner), uid: owner.GetUID()}
 	if withStatus, ok := owner.(interface{ Conditions() *[]metav1.Condition }); ok {
-		o.reconciled = len(*withStatus.Conditions()) > 0
+		o.reconciled = slices.ContainsFunc(*withStatus.Conditions(), func(c metav1.Condition) bool { return c.ObservedGeneration > 0 })
 	}
 	return o, nil
 }
