@@ -39,7 +39,7 @@ func auditSpecs() {
 		BeforeAll(func(ctx SpecContext) {
 			log = auditLog()
 			ns = newNamespace(ctx, nil)
-			ns.waitForOtherNamespaces(ctx)
+			waitForDeletedNamespaces(ctx)
 		}, NodeTimeout(20*time.Minute))
 
 		It("sends no more writes than children and one status for each", func(ctx SpecContext) {
@@ -209,8 +209,8 @@ func waitForNoRequests(ctx context.Context, log *audit.Recorder, d time.Duration
 	}).WithTimeout(later).Should(BeEmpty(), "the operator never becomes idle")
 }
 
-// waitForOtherNamespaces waits until the namespaces of former specs are deleted: their deletion causes requests of the operator.
-func (n namespaced) waitForOtherNamespaces(ctx context.Context) {
+// waitForDeletedNamespaces waits until the namespaces of former specs are deleted: their deletion causes requests of the operator.
+func waitForDeletedNamespaces(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(ctx, func(ctx context.Context) ([]string, error) {
 		list := &corev1.NamespaceList{}
@@ -219,8 +219,8 @@ func (n namespaced) waitForOtherNamespaces(ctx context.Context) {
 		}
 		var others []string
 		for i := range list.Items {
-			if name := list.Items[i].Name; strings.HasPrefix(name, "e2e-") && name != n.name {
-				others = append(others, name)
+			if ns := &list.Items[i]; strings.HasPrefix(ns.Name, "e2e-") && ns.DeletionTimestamp != nil {
+				others = append(others, ns.Name)
 			}
 		}
 		return others, nil

@@ -34,7 +34,7 @@ func configAuditSpecs() {
 				ns.becomesReady(ctx, voteConfigKind, fmt.Sprintf("vote-%02d", i))
 			}
 			Expect(ns.recovered(ctx, idleDatabase).Status.ReadyInstances).To(BeEquivalentTo(3)) // its agents have written their labels by then
-			ns.waitForOtherNamespaces(ctx)
+			waitForDeletedNamespaces(ctx)
 			waitForNoRequests(ctx, log, 10*time.Second)
 		}, NodeTimeout(30*time.Minute))
 
