@@ -97,14 +97,15 @@ func (i *instance) pids() (agent, postmaster int) {
 	return i.command.Process.Pid, postmaster
 }
 
-// watchdogs are the watchdog processes of the agent.
+// watchdogs are the watchdog processes of the agent. A child that has not executed its program yet has the agent's command line, and must
+// not be stopped: the agent waits for it in vfork.
 func (i *instance) watchdogs() (all []int) {
 	agent, _ := i.pids()
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", agent))
 	for _, task := range tasks {
 		children, _ := os.ReadFile(task)
 		for child := range strings.FieldsSeq(string(children)) {
-			if self, _ := os.Readlink(filepath.Join("/proc", child, "exe")); self == program {
+			if line, _ := os.ReadFile(filepath.Join("/proc", child, "cmdline")); strings.HasPrefix(string(line), "fettle-watchdog\x00") {
 				pid, _ := strconv.Atoi(child)
 				all = append(all, pid)
 			}
