@@ -46,7 +46,7 @@ func TestDump_comparesPresenceOfTimes(t *testing.T) {
 // TestPlans_coverAllAnswers requires that the short selection answers each write in every possible way within ten days, and that IDs are unique.
 func TestPlans_coverAllAnswers(t *testing.T) {
 	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	trace := []Record{{Verb: "apply", Resource: maps, Name: "a"}, {Verb: "apply", Resource: maps, Name: "b"}, {Verb: "patch", Resource: demos, Sub: "status"}}
+	trace := []Record{{Verb: "apply", Resource: maps, Name: "a", Write: true}, {Verb: "apply", Resource: maps, Name: "b", Write: true}, {Verb: "patch", Resource: demos, Sub: "status", Write: true}}
 	child := Key{maps, "a"}
 	for name, s := range map[string]selection{"short": shortRun, "full": fullRun} {
 		once, held := map[string]bool{}, map[string]bool{}

@@ -28,13 +28,14 @@ const (
 // Plan is one run with one fault.
 type Plan struct {
 	Kind   Kind
-	Write  int    // of F1 to F5: the number of the write, from 1
-	Object Key    // of F1 to F5: the object that is written
-	Call   string // of F4-unheard, instead: the write, as a Record names it; the first one in the step to an existing object
+	Step   int    // of F1 to F5: the scenario's step that the write belongs to
+	Call   string // and the write, as a Record names it. F4-unheard is injected at the step's first such write to an existing object
+	Nth    int    // of the other F1 to F5: how many such writes the step has up to this one
+	Write  int    // and the number of the write in the reference run, from 1
+	Object Key    // and the object that is written
 	Answer answer // of F4
 	Target Key    // of F11
 	Drift  drift  // of F11-change
-	Step   int    // of F1 to F5, F4-unheard: the scenario's step that the write belongs to
 }
 
 // ID names the plan within its scenario.
@@ -90,7 +91,7 @@ func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift)
 	var plans []Plan
 	for i, record := range trace {
 		for _, kind := range []Kind{CrashBefore, CrashAfter, LostResponse, LostAndStale, Stale} {
-			plans = append(plans, Plan{Kind: kind, Write: i + 1, Object: record.object(), Step: record.Step})
+			plans = append(plans, planAt(trace, i, kind, answer{}))
 		}
 		taken := 0
 		for n := range answers {
@@ -98,7 +99,7 @@ func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift)
 			a := answers[(n+i*s.answersPerWrite+s.day)%len(answers)]
 			if a.possible(record) && taken < s.answersPerWrite {
 				taken++
-				plans = append(plans, Plan{Kind: Reply, Write: i + 1, Object: record.object(), Answer: a, Step: record.Step})
+				plans = append(plans, planAt(trace, i, Reply, a))
 			}
 		}
 	}
@@ -113,6 +114,17 @@ func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift)
 	return plans
 }
 
+// planAt returns a plan for a write of the trace.
+func planAt(trace []Record, i int, kind Kind, a answer) Plan {
+	nth := 0
+	for _, r := range trace[:i+1] {
+		if r.sameCall(trace[i].Step, trace[i].String()) {
+			nth++
+		}
+	}
+	return Plan{Kind: kind, Step: trace[i].Step, Call: trace[i].String(), Nth: nth, Write: i + 1, Object: trace[i].object(), Answer: a}
+}
+
 // held returns the plans with answers that last for a time.
 func (s selection) held(trace []Record) []Plan {
 	var plans []Plan
@@ -120,12 +132,12 @@ func (s selection) held(trace []Record) []Plan {
 		var writes []int
 		for i, record := range trace {
 			if a.holdable && a.possible(record) {
-				writes = append(writes, i+1)
+				writes = append(writes, i)
 			}
 		}
 		for i := range min(s.heldPerAnswer, len(writes)) {
 			at := writes[(n+i+s.day)%len(writes)]
-			plans = append(plans, Plan{Kind: HeldReply, Write: at, Object: trace[at-1].object(), Answer: a, Step: trace[at-1].Step})
+			plans = append(plans, planAt(trace, at, HeldReply, a))
 		}
 	}
 	return plans

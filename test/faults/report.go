@@ -58,7 +58,7 @@ func (r Report) checkCoverage() error {
 func (r *Report) add(scenario *Scenario, run *outcome) {
 	p := run.plan
 	at := p.Target.String()
-	if p.Write > 0 || p.Call != "" {
+	if p.Call != "" {
 		at = run.fault.String()
 		if !run.triggered {
 			r.Missed++

@@ -38,6 +38,12 @@ func (r Record) String() string {
 	return r.Verb + " " + name
 }
 
+// sameCall reports whether the request is the given write of a step. Between runs, its number may differ: on a busy machine a status is
+// sometimes written once more.
+func (r Record) sameCall(step int, call string) bool {
+	return r.Write && r.Step == step && r.String() == call
+}
+
 func (r Record) object() Key { return Key{r.Resource, r.Name} }
 
 // creates reports whether the write may create the object.

@@ -160,7 +160,7 @@ func (t *requestLog) begin(r Record) (at int, fault Kind) {
 
 func (t *requestLog) decide(r Record) Kind {
 	switch {
-	case t.plan.Write == 0 && t.plan.Call == "":
+	case t.plan.Call == "":
 		return None
 	case t.triggered.IsZero() && t.isTarget(r):
 		t.triggered, t.target = time.Now(), r
@@ -175,18 +175,21 @@ func (t *requestLog) decide(r Record) Kind {
 	return None
 }
 
-// isTarget reports whether r is the write of the plan.
+// isTarget reports whether r, which is not among the records yet, is the write of the plan.
 func (t *requestLog) isTarget(r Record) bool {
-	switch t.plan.Kind {
-	case Unheard:
-		return r.String() == t.plan.Call && r.Step == t.plan.Step && r.Before != ""
-	case Reply, HeldReply:
-		// In another order of writes, this answer may be impossible for this one.
-		return r.K >= t.plan.Write && t.plan.Answer.possible(r)
-	default:
-		// Another order of writes must not hit an object for which the rules skip the plan.
-		return r.K >= t.plan.Write && r.object() == t.plan.Object
+	if !r.sameCall(t.plan.Step, t.plan.Call) {
+		return false
 	}
+	if t.plan.Kind == Unheard {
+		return r.Before != ""
+	}
+	nth := 1
+	for _, earlier := range t.records {
+		if earlier.sameCall(t.plan.Step, t.plan.Call) {
+			nth++
+		}
+	}
+	return nth == t.plan.Nth
 }
 
 func (t *requestLog) finish(at, code int, body []byte) {

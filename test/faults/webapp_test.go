@@ -110,7 +110,7 @@ func scenariosOf[T any](contents map[string]T, build func(name string, content T
 }
 
 // inFirstStep is true for a fault at a write of the first step.
-func inFirstStep(p Plan) bool { return p.Step == 0 && (p.Write > 0 || p.Call != "") }
+func inFirstStep(p Plan) bool { return p.Step == 0 && p.Call != "" }
 
 func webScenario(t *testing.T, name string, steps []Step) Scenario {
 	t.Helper()
