@@ -229,7 +229,8 @@ var _ = Describe("A change of an AppConfig", func() {
 		d := consumer(namespace, "web", "shop-config")
 		createRunning(ctx, d)
 		Eventually(dependentsOf(1)).WithContext(ctx).WithArguments(cfg).Should(BeTrue())
-		Expect(json.Valid([]byte(configNoteOf(mustRead(ctx, d), "shop")))).To(BeTrue())
+		record := func(d *k8sappsv1.Deployment) bool { return json.Valid([]byte(configNoteOf(d, "shop"))) }
+		Eventually(field(d, record)).WithContext(ctx).Should(BeTrue())
 		Expect(user.Delete(ctx, cfg)).To(Succeed())
 		Eventually(field(d, func(d *k8sappsv1.Deployment) string { return configNoteOf(d, "shop") })).WithContext(ctx).Should(BeEmpty())
 		Expect(d.Spec.Template.Annotations).To(BeEmpty())
