@@ -76,3 +76,26 @@ func TestPlans_coverAllAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestIsTarget_otherOrder has a run whose first step writes a status once more than the reference run, and changes the order of two writes.
+func TestIsTarget_otherOrder(t *testing.T) {
+	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	write := func(step int, name, sub string) Record {
+		return Record{Verb: "apply", Resource: maps, Name: name, Sub: sub, Step: step, Write: true}
+	}
+	reference := []Record{write(0, "a", ""), write(0, "a", "status"), write(1, "a", ""), write(1, "b", ""), write(1, "a", ""), write(1, "a", "status")}
+	run := []Record{write(0, "a", ""), write(0, "a", "status"), write(0, "a", "status"), write(1, "b", ""), write(1, "a", ""), write(1, "a", ""), write(1, "a", "status")}
+	for i, at := range map[int]int{0: 0, 1: 1, 2: 4, 3: 3, 4: 5, 5: 6} {
+		requests := &requestLog{plan: planAt(reference, i, CrashBefore, answer{})}
+		var hits []int
+		for k, r := range run {
+			if requests.isTarget(r) {
+				hits = append(hits, k)
+			}
+			requests.records = append(requests.records, r)
+		}
+		if !slices.Equal(hits, []int{at}) {
+			t.Errorf("the plan for write %d hits %v, want %d", i, hits, at)
+		}
+	}
+}
