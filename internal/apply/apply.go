@@ -179,7 +179,19 @@ func (a *Applier) create(ctx context.Context, o ownerRef, d *desiredObject, t ob
 
 // update applies an object that differs from the cached copy.
 func (a *Applier) update(ctx context.Context, o ownerRef, d *desiredObject, t objectType, live client.Object) error {
-	err := a.write(ctx, o, d, t, precondition{uid: live.GetUID(), cachedVersion: live.GetResourceVersion()}, client.ForceOwnership)
+	write := func() error {
+		return a.write(ctx, o, d, t, precondition{uid: live.GetUID(), cachedVersion: live.GetResourceVersion()}, client.ForceOwnership)
+	}
+	err := write()
+	if err != nil && !isStale(err) {
+		replaced, patchErr := a.replaceCollisions(ctx, d, t, live, err)
+		switch {
+		case replaced:
+			err = write()
+		case isStale(patchErr):
+			err = patchErr
+		}
+	}
 	if isStale(err) {
 		requeue.Request(ctx) // replaced, deleted or changed; the watch may not report it
 		return nil

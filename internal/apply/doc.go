@@ -13,7 +13,7 @@
 //     See [differences].
 //  3. Fields, list items, map keys and whole blocks that are no longer desired are removed from the live object. Server-side apply does
 //     that, with one field owner per controller.
-//  4. Drift in desired fields is repaired. Fields that other clients added are left alone.
+//  4. Drift in desired fields is repaired. Fields that other clients added are left alone, unless they make the desired object invalid.
 //  5. A foreign object is never changed or adopted, not even one that the cache does not hold because it lacks the cache's label. The
 //     first apply of an object can therefore only create, see [createOnly]. A child of a former object of the owner's name is not foreign:
 //     it is left to the garbage collector.

@@ -55,6 +55,11 @@ func TestDrift_isRepaired(t *testing.T) {
 		{"the label that the cache selects by", deployment(func(d *k8sappsv1.Deployment) {
 			delete(d.Labels, "app.kubernetes.io/managed-by")
 		}), []string{"PATCH(409) deployments/web", "GET deployments/web", "PATCH deployments/web"}},
+		{"the key of an item", func() {
+			editAsOther(f, &corev1.Service{}, func(s *corev1.Service) { s.Spec.Ports[0].Port = 7000 })
+		}, []string{"PATCH(422) services/web", "PATCH services/web", "PATCH services/web"}},
+		{"the key of an item in an item", deployment(func(d *k8sappsv1.Deployment) { container(d).Ports[0].ContainerPort = 7000 }),
+			[]string{"PATCH(422) deployments/web", "PATCH deployments/web", "PATCH deployments/web"}},
 		{"a selector", func() {
 			editAsOther(f, &corev1.Service{}, func(s *corev1.Service) { s.Spec.Selector["more"] = "x" })
 		}, patches("services")},
