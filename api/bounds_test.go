@@ -14,20 +14,23 @@ import (
 
 // parents is what else an object must have for a field below it to be validated.
 var parents = map[string]any{
-	".spec.autoscaling":          map[string]any{"maxReplicas": 10000, "targetCPUUtilizationPercentage": 50},
-	".spec.configRefs[]":         map[string]any{"kind": "ConfigMap", "name": "a"},
-	".spec.env[]":                map[string]any{"name": "A"},
-	".spec.envFrom[]":            map[string]any{"configMapRef": map[string]any{"name": "a"}},
-	".spec.gateway":              map[string]any{"parentRefs": []any{map[string]any{"name": "a"}}},
-	".spec.gateway.parentRefs[]": map[string]any{"name": "a"},
-	".spec.imagePullSecrets[]":   map[string]any{"name": "a"},
-	".spec.ingress":              map[string]any{"host": "a"},
-	".spec.ingress.certIssuer":   map[string]any{"name": "a"},
-	".spec.service.extraPorts[]": map[string]any{"name": "a", "port": 8080},
-	".spec.volumes[]":            map[string]any{"name": "a", "emptyDir": map[string]any{}},
-	".spec.volumeMounts[]":       map[string]any{"name": "a", "mountPath": "/a"},
-	".spec.tolerations[]":        map[string]any{"operator": "Exists"},
-	".spec.networkPolicy.from[]": map[string]any{"podSelector": map[string]any{}},
+	".spec.autoscaling":                  map[string]any{"maxReplicas": 10000, "targetCPUUtilizationPercentage": 50},
+	".spec.configRefs[]":                 map[string]any{"kind": "ConfigMap", "name": "a"},
+	".spec.env[]":                        map[string]any{"name": "A"},
+	".spec.envFrom[]":                    map[string]any{"configMapRef": map[string]any{"name": "a"}},
+	".spec.gateway":                      map[string]any{"parentRefs": []any{map[string]any{"name": "a"}}},
+	".spec.gateway.parentRefs[]":         map[string]any{"name": "a"},
+	".spec.imagePullSecrets[]":           map[string]any{"name": "a"},
+	".spec.ingress":                      map[string]any{"host": "a"},
+	".spec.ingress.certIssuer":           map[string]any{"name": "a"},
+	".spec.ingress.extraHosts[]":         map[string]any{"host": "b"},
+	".spec.ingress.extraHosts[].paths[]": map[string]any{"path": "/b"},
+	".spec.ingress.extraPaths[]":         map[string]any{"path": "/b"},
+	".spec.service.extraPorts[]":         map[string]any{"name": "a", "port": 8080},
+	".spec.volumes[]":                    map[string]any{"name": "a", "emptyDir": map[string]any{}},
+	".spec.volumeMounts[]":               map[string]any{"name": "a", "mountPath": "/a"},
+	".spec.tolerations[]":                map[string]any{"operator": "Exists"},
+	".spec.networkPolicy.from[]":         map[string]any{"podSelector": map[string]any{}},
 }
 
 // at returns a manifest of the kind with value at path.

@@ -1,6 +1,9 @@
 package api_test
 
-import "strings"
+import (
+	"strings"
+	"testing"
+)
 
 // from is a spec that copies a server, with one field of that set.
 func from(field string) string {
@@ -24,6 +27,10 @@ var postgreSQLRules = []rule{
 		"spec", "preferredPrimary: there is no such instance"},
 	{[]string{`{replicas: 3, preferredPrimary: demo-1}`}, []string{`{replicas: 3, preferredPrimary: demo}`, `{replicas: 3, preferredPrimary: "9"}`, `{replicas: 3, preferredPrimary: demo-12}`},
 		"spec.preferredPrimary", "preferredPrimary: must be the name of a pod"},
+	{[]string{`inheritedMetadata: {labels: {app.kubernetes.io/part-of: shop}}`}, []string{`inheritedMetadata: {labels: {app.kubernetes.io/name: a}}`, `inheritedMetadata: {labels: {fettle.dev/role: primary}}`},
+		"spec.inheritedMetadata.labels", "labels: Fettle sets app"},
+	{[]string{`inheritedMetadata: {annotations: {example.com/a: b}}`}, []string{`inheritedMetadata: {annotations: {fettle.dev/restart: a}}`},
+		"spec.inheritedMetadata.annotations", "annotations: those of fettle.dev are reserved"},
 	{[]string{`{replicas: 3, preferredPrimary: demo-0}`}, []string{`{replicas: 3, preferredPrimary: other-0}`, `{replicas: 3, preferredPrimary: demos-0}`},
 		"<nil>", "preferredPrimary: must be the name of a pod of this PostgreSQL"},
 	{[]string{`databases: [{name: other}]`}, []string{`databases: [{name: app}]`, `{databaseName: shop, databases: [{name: shop}]}`},
@@ -131,4 +138,26 @@ var postgreSQLChanges = []change{
 	{``, `owner: {name: app}`, []string{`owner: {name: other}`}, "owner.name: cannot be changed"},
 	{``, `bootstrap: {initdb: {locale: C.UTF-8}}`, []string{`bootstrap: {initdb: {locale: C}}`}, "bootstrap: cannot be changed"},
 	{from(`port: 5433`), from(`port: 5433`), []string{from(`port: 5432`), ``, `bootstrap: {initdb: {}}`}, "bootstrap: cannot be changed"},
+}
+
+// postgreSQLBackup is a spec with backups, and one field of them.
+func postgreSQLBackup(field string) string {
+	return "backup: {enabled: true, " + field + "}"
+}
+
+func TestBackupNeedsShortName(t *testing.T) {
+	k := kindNamed("PostgreSQL")
+	for _, c := range []struct {
+		length int
+		spec   string
+		ok     bool
+	}{{40, `backup: {enabled: true}`, true}, {41, `backup: {enabled: true}`, false}, {41, `backup: {enabled: false}`, true}} {
+		u := object(t, k, c.spec)
+		u.SetName(strings.Repeat("a", c.length))
+		if err := try(t, newClient(t), u); c.ok && err != nil {
+			t.Errorf("%d characters, %s: %v", c.length, c.spec, err)
+		} else if !c.ok {
+			expectRejected(t, err, c.spec, "", "metadata.name: must have at most 40 characters")
+		}
+	}
 }

@@ -63,10 +63,28 @@ var kinds = []kind{
 	},
 	{
 		name: "PostgreSQL", apiVersion: "database.fettle.dev/v1alpha1", crd: "database.fettle.dev_postgresqls", object: "demo",
-		smallest: `{version: "16", storage: 1Gi}`, rules: postgreSQLRules, changes: postgreSQLChanges,
+		smallest: `{version: "16", storage: 1Gi}`, rules: slices.Concat(postgreSQLRules, recoveryRules, scheduleRules("spec.backup", postgreSQLBackup),
+			verifyRules("spec.backup.verify", func(v string) string { return postgreSQLBackup("verify: " + v) }),
+			destinationRules("spec.backup.destination", func(d string) string { return postgreSQLBackup("destination: " + d) })),
+		changes:     postgreSQLChanges,
 		nameMessage: label52, names: map[string]bool{
 			"pg": true, "a" + strings.Repeat("b", 51): true, "pg-1": true, "a" + strings.Repeat("b", 52): false, "1pg": false, "pg.app": false,
 		},
+	},
+	{
+		name: "Backup", apiVersion: "backup.fettle.dev/v1alpha1", crd: "backup.fettle.dev_backups", object: "shop",
+		smallest: backupSmallest, rules: backupRules, changes: backupChanges,
+		nameMessage: "metadata.name: must be a DNS label of at most 40 characters", names: backupNames(40),
+	},
+	{
+		name: "BackupRun", apiVersion: "backup.fettle.dev/v1alpha1", crd: "backup.fettle.dev_backupruns", object: "shop-1",
+		smallest: `{backup: shop}`, rules: backupRunRules, changes: backupRunChanges,
+		nameMessage: "metadata.name: must be a DNS label of at most 57 characters", names: backupNames(57),
+	},
+	{
+		name: "Restore", apiVersion: "backup.fettle.dev/v1alpha1", crd: "backup.fettle.dev_restores", object: "shop",
+		smallest: restoreSmallest, rules: restoreRules, changes: restoreChanges,
+		nameMessage: "metadata.name: must be a DNS label of at most 49 characters", names: backupNames(49),
 	},
 	{
 		name: "VoteConfig", apiVersion: "voting.fettle.dev/v1alpha1", crd: "voting.fettle.dev_voteconfigs", object: "vote",

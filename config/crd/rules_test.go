@@ -17,6 +17,13 @@ import (
 // kubernetesTypes are fields whose contents Kubernetes defines, as "Kind.path". The field itself keeps the rules; what
 // is below it is Kubernetes' to bound. Each was reviewed: the API server checks it again when the child is applied.
 var kubernetesTypes = []string{
+	"Backup.spec.pod.resources",
+	"Backup.spec.pod.tolerations[]",
+	"Backup.status.conditions[]",
+	"BackupRun.status.conditions[]",
+	"Restore.spec.pod.resources",
+	"Restore.spec.pod.tolerations[]",
+	"Restore.status.conditions[]",
 	"PostgreSQL.spec.affinity",
 	"PostgreSQL.spec.networkPolicy.from[]",
 	"PostgreSQL.spec.networkPolicy.metricsFrom[]",
@@ -49,6 +56,8 @@ var kubernetesTypes = []string{
 var openTypes = []string{
 	"AppConfig.spec.schema.config",  // a JSON Schema; internal/render bounds its size
 	"AppConfig.spec.schema.files{}", // the same
+	"WebApp.spec.podTemplate",       // internal/podtemplate decodes it strictly, at admission and before it is applied
+	"PostgreSQL.spec.podTemplate",   // the same
 }
 
 func TestGeneratedCRDsKeepTheRules(t *testing.T) {

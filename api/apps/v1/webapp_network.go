@@ -52,6 +52,9 @@ type WebAppPort struct {
 
 // WebAppIngress publishes the application by an Ingress.
 // +kubebuilder:validation:XValidation:rule="!has(self.tlsSecretName) || !has(self.certIssuer)",message="tlsSecretName, certIssuer: set one of the two"
+// +kubebuilder:validation:XValidation:rule="!has(self.extraHosts) || !has(self.certIssuer) || self.extraHosts.all(h, !has(h.tlsSecretName))",message="extraHosts: tlsSecretName and certIssuer: set one of the two, since the issued certificate covers all hosts"
+// +kubebuilder:validation:XValidation:rule="!has(self.extraHosts) || self.extraHosts.all(h, h.host != self.host)",message="extraHosts: must not repeat host; set extraPaths for more paths of it"
+// +kubebuilder:validation:XValidation:rule="!has(self.extraPaths) || self.extraPaths.all(p, p.path != self.path || p.pathType != self.pathType)",message="extraPaths: must not repeat path"
 type WebAppIngress struct {
 	// host is the host name, for example "shop.example.com".
 	// +required
@@ -70,15 +73,28 @@ type WebAppIngress struct {
 	// +kubebuilder:default=Prefix
 	// +kubebuilder:validation:Enum=Exact;Prefix;ImplementationSpecific
 	PathType networkingv1.PathType `json:"pathType,omitempty"`
+	// extraPaths are more paths of the host. All lead to the Service.
+	// +optional
+	// +listType=map
+	// +listMapKey=path
+	// +listMapKey=pathType
+	// +kubebuilder:validation:MaxItems=20
+	ExtraPaths []WebAppPath `json:"extraPaths,omitempty"`
+	// extraHosts are more host names. status.url has the first host without a wildcard.
+	// +optional
+	// +listType=map
+	// +listMapKey=host
+	// +kubebuilder:validation:MaxItems=20
+	ExtraHosts []WebAppHost `json:"extraHosts,omitempty"`
 	// className is the IngressClass. Defaults to the default class of the cluster.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ClassName string `json:"className,omitempty"`
-	// tlsSecretName is the Secret of type kubernetes.io/tls with the certificate of the host.
+	// tlsSecretName is the Secret of type kubernetes.io/tls with the certificate of the host, and of extraHosts without their own.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	TLSSecretName string `json:"tlsSecretName,omitempty"`
-	// certIssuer makes cert-manager issue the certificate into the Secret "<name>-tls".
+	// certIssuer makes cert-manager issue one certificate for all hosts into the Secret "<name>-tls".
 	// +optional
 	CertIssuer *CertIssuer `json:"certIssuer,omitempty"`
 	// annotations of the Ingress. Annotations that inject configuration into the ingress controller are rejected.
@@ -86,6 +102,42 @@ type WebAppIngress struct {
 	// +kubebuilder:validation:MaxProperties=50
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.endsWith('-snippet') && !k.endsWith('-snippets'))",message="annotations: snippets inject configuration into the ingress controller; remove them"
 	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// WebAppPath is a path of a host.
+type WebAppPath struct {
+	// path of the requests.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/[-a-zA-Z0-9._~%!$&()*+,=:@/]*$')",message="path: must start with '/' and hold only characters of a URL path"
+	Path string `json:"path"`
+	// pathType is Prefix, Exact or ImplementationSpecific. Defaults to Prefix.
+	// +optional
+	// +kubebuilder:default=Prefix
+	// +kubebuilder:validation:Enum=Exact;Prefix;ImplementationSpecific
+	PathType networkingv1.PathType `json:"pathType,omitempty"`
+}
+
+// WebAppHost is one more host of an Ingress.
+type WebAppHost struct {
+	// host is the host name, for example "www.example.com".
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="host: must be a DNS name in lower case, optionally starting with '*.'"
+	Host string `json:"host"`
+	// paths of the host. Defaults to the path prefix "/".
+	// +optional
+	// +listType=map
+	// +listMapKey=path
+	// +listMapKey=pathType
+	// +kubebuilder:validation:MaxItems=20
+	Paths []WebAppPath `json:"paths,omitempty"`
+	// tlsSecretName is the Secret of type kubernetes.io/tls with the certificate of this host. Defaults to the one of the Ingress.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	TLSSecretName string `json:"tlsSecretName,omitempty"`
 }
 
 // CertIssuer refers to an issuer of cert-manager.
@@ -103,6 +155,7 @@ type CertIssuer struct {
 }
 
 // WebAppGateway publishes the application by an HTTPRoute.
+// +kubebuilder:validation:XValidation:rule="!has(self.extraPaths) || !(self.path in self.extraPaths)",message="extraPaths: must not repeat path"
 type WebAppGateway struct {
 	// parentRefs are the Gateways that the route attaches to.
 	// +required
@@ -123,6 +176,13 @@ type WebAppGateway struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/`
 	Path string `json:"path,omitempty"`
+	// extraPaths are more path prefixes.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MaxLength=1024
+	// +kubebuilder:validation:items:Pattern=`^/`
+	ExtraPaths []string `json:"extraPaths,omitempty"`
 }
 
 // GatewayRef refers to a Gateway.

@@ -3,6 +3,7 @@ package v1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
@@ -47,6 +48,9 @@ func (app *WebApp) SetObserved(phase string) {
 	app.Status.ObservedGeneration, app.Status.Phase = app.Generation, WebAppPhase(phase)
 }
 
+// Inherited returns the labels and annotations of all children; nil for none.
+func (app *WebApp) Inherited() *fettlev1.InheritedMetadata { return app.Spec.InheritedMetadata.OrNil() }
+
 // WebAppList is a list of WebApps.
 // +kubebuilder:object:root=true
 type WebAppList struct {
@@ -67,6 +71,9 @@ const (
 	// ProfileCustom sets only the fields of spec.securityContext and spec.podSecurityContext.
 	ProfileCustom SecurityProfile = "Custom"
 )
+
+// MainContainer is the name of the container that runs spec.image. spec.podTemplate refers to it.
+const MainContainer = "app"
 
 // WebAppSpec is the desired state.
 // +kubebuilder:validation:XValidation:rule="!has(self.volumeMounts) || self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))",message="volumeMounts: each name must be the name of one of spec.volumes"
@@ -306,6 +313,22 @@ type WebAppSpec struct {
 	// +kubebuilder:validation:MaxItems=50
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Configuration References"
 	ConfigRefs []ConfigRef `json:"configRefs,omitempty"`
+
+	// podTemplate is merged onto the pod template that Fettle generates, as a strategic merge patch. It has the fields of a
+	// PodTemplateSpec: labels, annotations, sidecars, init containers, lifecycle hooks, exec probes, DNS and any volume. The main
+	// container has the name "app". Added containers get the security context of the profile. Unknown fields, and fields that have
+	// another place in the spec, are rejected. A change starts a rollout.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Pod Template"
+	PodTemplate *runtime.RawExtension `json:"podTemplate,omitempty"`
+
+	// inheritedMetadata are labels and annotations of all child objects and pods, such as app.kubernetes.io/part-of. A change starts a
+	// rollout.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Inherited Metadata"
+	InheritedMetadata *fettlev1.InheritedMetadata `json:"inheritedMetadata,omitempty"`
 }
 
 // WebAppStatus is the observed state.

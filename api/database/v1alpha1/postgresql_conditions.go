@@ -54,6 +54,14 @@ const (
 	InstanceFailed InstanceState = "Failed"
 )
 
+// Containers of the pods. spec.podTemplate refers to MainContainer.
+const (
+	// MainContainer runs PostgreSQL and its agent.
+	MainContainer = "postgres"
+	// InstallContainer copies the agent into the pod.
+	InstallContainer = "install"
+)
+
 // Labels and annotations that Fettle, its agents and users set.
 const (
 	// LabelRole is on each pod, set by its agent: "primary" or "replica". The Services select by it.
@@ -87,6 +95,15 @@ const (
 	AnnotationUpgradeAgent = "fettle.dev/upgrade-agent"
 	// AnnotationRestart, on the PostgreSQL, restarts all instances, one at a time, whenever its value changes.
 	AnnotationRestart = "fettle.dev/restart"
+	// AnnotationVolumes, on the PostgreSQL, is the number of the volumes that all instances use. Without it they use the first ones, the
+	// PVCs data-<pod>. With the number n they use the PVCs data-<n>-<pod>. A change stops all instances, and starts them with the other
+	// volumes. No PVC is deleted.
+	AnnotationVolumes = "fettle.dev/volumes"
+	// AnnotationRecovery, on the PostgreSQL, is the name and the UID of the Restore that restores it in place: <name>/<UID>. Only Fettle sets it.
+	AnnotationRecovery = "fettle.dev/recovery"
+	// AnnotationFormerVolumes, on the PostgreSQL, is the number of the volumes that it returns to if that Restore fails or is deleted. Only
+	// Fettle sets it.
+	AnnotationFormerVolumes = "fettle.dev/former-volumes"
 )
 
 // Conditions of a PostgreSQL, in the order of their importance for the reason of Ready.
@@ -103,6 +120,8 @@ const (
 	PostgreSQLConfigured = "Configured"
 	// PostgreSQLMonitored is True when the PodMonitor and the PrometheusRule exist. Absent without spec.monitoring.enabled.
 	PostgreSQLMonitored = "Monitored"
+	// PostgreSQLArchiving is True when WAL reaches the object store of spec.backup. Absent without spec.backup.enabled.
+	PostgreSQLArchiving = "Archiving"
 	// PostgreSQLCertified is True when the instances use the certificate of spec.tls.issuerRef. Absent without it.
 	PostgreSQLCertified = "Certified"
 )
@@ -124,6 +143,11 @@ const (
 	// ReasonOrphanedVolumes: no instance uses a PVC of a deleted PostgreSQL of this name, and the PVC may hold the latest data.
 	// Raise spec.replicas to use it, delete the PVC, or remove its annotation fettle.dev/unused-by to keep it unused.
 	ReasonOrphanedVolumes = "OrphanedVolumes"
+	// ReasonVolumesSwitching: all instances are stopped, to start with the volumes that the annotation fettle.dev/volumes names. Wait.
+	ReasonVolumesSwitching = "VolumesSwitching"
+	// ReasonVolumesUnknown: the annotation fettle.dev/volumes names volumes that cannot be used. The instances keep the present ones.
+	// Correct the annotation, or create the PVC that the message names.
+	ReasonVolumesUnknown = "VolumesUnknown"
 	// ReasonDiskFull: a volume is full or nearly full. Raise spec.storage, or set spec.autoGrow.
 	ReasonDiskFull = "DiskFull"
 	// ReasonPrimaryReady: an instance is primary and accepts writes.
@@ -150,7 +174,8 @@ const (
 	// ReasonRecloneNeeded: a standby cannot follow the primary, and its data are not replaced automatically. Save what you need
 	// from its volume, then set the annotation fettle.dev/reclone to its name.
 	ReasonRecloneNeeded = "RecloneNeeded"
-	// ReasonCopying: the first instance copies the server of spec.bootstrap.pgBasebackup. Wait.
+	// ReasonCopying: the first instance copies the server of spec.bootstrap.pgBasebackup, or restores the backup of
+	// spec.bootstrap.recovery. Wait.
 	ReasonCopying = "Copying"
 	// ReasonSourceUnreachable: the server of spec.bootstrap.pgBasebackup does not answer. Check host, port, DNS, firewalls and
 	// NetworkPolicies.
@@ -168,6 +193,18 @@ const (
 	// ReasonCopyFailed: the copy of that server failed for another reason. Read the error of PostgreSQL in the message, and the
 	// logs of the pod.
 	ReasonCopyFailed = "CopyFailed"
+	// ReasonTargetTooEarly: no backup of spec.bootstrap.recovery was complete before the target. Choose a later target. A PostgreSQL
+	// without data can be deleted and created again with another one.
+	ReasonTargetTooEarly = "TargetTooEarly"
+	// ReasonTargetNotReached: the archived WAL ends before the target of spec.bootstrap.recovery. Choose an earlier target, or wait if
+	// the source still archives WAL.
+	ReasonTargetNotReached = "TargetNotReached"
+	// ReasonWALMissing: the archive lacks WAL that recovery to the target of spec.bootstrap.recovery needs. Choose a target before the
+	// gap, or a base backup after it.
+	ReasonWALMissing = "WALMissing"
+	// ReasonRecoveryFailed: the recovery of spec.bootstrap.recovery failed for another reason. Read the error of PostgreSQL in the
+	// message, and the logs of the pod.
+	ReasonRecoveryFailed = "RecoveryFailed"
 	// ReasonInstanceFenced: the annotation fettle.dev/fenced has stopped an instance. Remove the annotation.
 	ReasonInstanceFenced = "InstanceFenced"
 	// ReasonUpdating: instances are replaced or restarted, one at a time. Wait.
@@ -190,6 +227,18 @@ const (
 	ReasonApplyRejected = "ApplyRejected"
 	// ReasonMonitored: the PodMonitor and the PrometheusRule exist.
 	ReasonMonitored = "Monitored"
+	// ReasonArchiving: WAL reaches the object store of spec.backup.
+	ReasonArchiving = "Archiving"
+	// ReasonArchivingStarting: no WAL has reached the object store yet since spec.backup was enabled or the primary started. Wait a
+	// minute.
+	ReasonArchivingStarting = "ArchivingStarting"
+	// ReasonDestinationMissing: spec.backup.enabled is true, and spec.backup.destination is not set, so nothing is backed up. Set it.
+	ReasonDestinationMissing = "DestinationMissing"
+	// ReasonArchivingFailed: WAL does not reach the object store. The database goes on, and its volumes fill up with WAL. Correct what
+	// the message names.
+	ReasonArchivingFailed = "ArchivingFailed"
+	// ReasonArchivingBehind: the object store is slower than the database writes WAL. Wait until the load ends, or use a faster store.
+	ReasonArchivingBehind = "ArchivingBehind"
 	// ReasonCertified: the instances use the certificate of spec.tls . issuerRef.
 	ReasonCertified = "Certified"
 	// ReasonIssuerNotReady: the issuer of spec.tls.issuerRef does not issue a certificate. Run kubectl describe certificate, and

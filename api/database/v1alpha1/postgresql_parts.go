@@ -4,6 +4,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	backupv1alpha1 "github.com/fettle-dev/fettle/api/backup/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
@@ -172,7 +173,7 @@ type PostgreSQLSynchronous struct {
 }
 
 // PostgreSQLBootstrap says how the first instance creates the data directory.
-// +kubebuilder:validation:XValidation:rule="has(self.initdb) != has(self.pgBasebackup)",message="bootstrap: must have one of initdb, which creates empty databases, and pgBasebackup, which copies another server; not both"
+// +kubebuilder:validation:XValidation:rule="[has(self.initdb), has(self.pgBasebackup), has(self.recovery)].filter(x, x).size() == 1",message="bootstrap: must have one of initdb, which creates empty databases, pgBasebackup, which copies another server, and recovery, which restores a backup"
 type PostgreSQLBootstrap struct {
 	// initdb creates an empty database cluster. This is the default.
 	// +optional
@@ -180,6 +181,58 @@ type PostgreSQLBootstrap struct {
 	// pgBasebackup copies the data of another running server by streaming replication.
 	// +optional
 	PgBasebackup *PostgreSQLPgBasebackup `json:"pgBasebackup,omitempty"`
+	// recovery restores a Physical backup and replays archived WAL, to its end or to a target.
+	// +optional
+	Recovery *PostgreSQLRecovery `json:"recovery,omitempty"`
+}
+
+// Copies reports whether the first data are a copy of other data.
+func (b *PostgreSQLBootstrap) Copies() bool { return b.PgBasebackup != nil || b.Recovery != nil }
+
+// PostgreSQLBackup backs up a PostgreSQL: base backups on a schedule, and continuous archiving of WAL.
+type PostgreSQLBackup struct {
+	// enabled makes base backups and archives WAL. Defaults to false. Where it is set to false again, the stored backups stay.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Backup Enabled",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	Enabled bool `json:"enabled,omitempty"`
+	// schedule of the base backups, see Backup. Defaults to "0 2 * * *", every night at 2:00 UTC.
+	// +optional
+	// +kubebuilder:default="0 2 * * *"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=100
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$') && !self.contains('TZ=')",message="schedule: must be a cron expression with five fields such as \"0 2 * * *\", or a macro such as @daily"
+	Schedule string `json:"schedule,omitempty"`
+	// retention is how long base backups and the WAL after them are kept, such as "30d" or "10c", see Backup. Defaults to "30d".
+	// +optional
+	// +kubebuilder:default="30d"
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=6
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[1-9][0-9]{0,3}[hdwmyc]$')",message="retention: must be a number with a unit, such as 30d (h, d, w, m or y), or a number of backups such as 10c"
+	Retention string `json:"retention,omitempty"`
+	// verify restores the last base backup and its WAL into a temporary server on a schedule, see Backup. Unset by default.
+	// +optional
+	Verify *backupv1alpha1.BackupVerification `json:"verify,omitempty"`
+	// destination is where base backups and WAL are stored, below "<prefix>/<namespace>/<name>/". While it is unset, nothing is backed up,
+	// and the condition Archiving says so.
+	// +optional
+	Destination *backupv1alpha1.Destination `json:"destination,omitempty"`
+}
+
+// PostgreSQLRecovery restores a Physical backup. Without a target, all archived WAL is replayed.
+// +kubebuilder:validation:XValidation:rule="has(self.backup) != has(self.location)",message="recovery: must have one of backup, the name of a Backup, and location, a place in an object store"
+// +kubebuilder:validation:XValidation:rule="[has(self.targetTime), has(self.targetLSN), has(self.targetXID), has(self.targetName), has(self.targetImmediate)].filter(x, x).size() <= 1",message="recovery: must have at most one of targetTime, targetLSN, targetXID, targetName and targetImmediate"
+type PostgreSQLRecovery struct {
+	// backup is the name of a Physical Backup in the same namespace: that of the PostgreSQL with this name.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="backup: must be the name of a Backup"
+	Backup string `json:"backup,omitempty"`
+	// location is a place in an object store, for a Backup that no longer exists or is in another cluster. Its run, if set, is the base
+	// backup to start from.
+	// +optional
+	Location                      *backupv1alpha1.BackupLocation `json:"location,omitempty"`
+	backupv1alpha1.RecoveryTarget `json:",inline"`
 }
 
 // PostgreSQLInitdb are the options of initdb. The encoding is that of the locale, UTF8 by default, and pages have checksums.

@@ -2,6 +2,8 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	backupv1alpha1 "github.com/fettle-dev/fettle/api/backup/v1alpha1"
 )
 
 // PostgreSQLStatus is the observed state. Values that change all the time, such as a WAL position or a lag, are metrics.
@@ -54,6 +56,16 @@ type PostgreSQLStatus struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Current Version"
 	CurrentVersion string `json:"currentVersion,omitempty"`
+	// lastArchivedTime is the end of the WAL in the object store of spec.backup: all commits before it are stored. It is up to 5 minutes
+	// behind.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Last Archived Time"
+	LastArchivedTime *metav1.Time `json:"lastArchivedTime,omitempty"`
+	// progress of the base backup that the first instance restores, for spec.bootstrap.recovery or a Restore. WAL is replayed after the
+	// copy, which takes a time that is not known. Unset otherwise.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Progress"
+	Progress *backupv1alpha1.Progress `json:"progress,omitempty"`
 	// connectionString is a URI of the primary inside the cluster, without the password. It is set when the database exists.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
@@ -64,6 +76,10 @@ type PostgreSQLStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Credentials Secret",xDescriptors={"urn:alm:descriptor:io.kubernetes:Secret"}
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`
+	// volumes is the number of the volumes that the instances use, see the annotation fettle.dev/volumes. The first ones are 1.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Volumes"
+	Volumes int32 `json:"volumes,omitempty"`
 	// agentImage is the Fettle image that new pods get their agent from. Running pods may still have an earlier one, see
 	// spec.agentUpdatePolicy.
 	// +optional

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
@@ -25,6 +26,7 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be a DNS label of at most 52 characters (lower-case letters, digits and '-', starting with a letter), since Services and pods are named after it"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.backup) || !has(self.spec.backup.enabled) || !self.spec.backup.enabled || self.metadata.name.size() <= 40",message="metadata.name: must have at most 40 characters where backup is enabled, since runs and Jobs are named after it"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.preferredPrimary) || self.spec.preferredPrimary.size() == 1 || (self.spec.preferredPrimary.startsWith(self.metadata.name) && self.spec.preferredPrimary.size() == self.metadata.name.size() + 2)",message="preferredPrimary: must be the name of a pod of this PostgreSQL, such as <name>-1, or its number"
 // +operator-sdk:csv:customresourcedefinitions:displayName="PostgreSQL",order=1,resources={{StatefulSet,v1,""},{Service,v1,""},{Secret,v1,""},{ServiceAccount,v1,""},{Role,v1,""},{RoleBinding,v1,""},{PodDisruptionBudget,v1,""},{NetworkPolicy,v1,""},{PersistentVolumeClaim,v1,""},{Pod,v1,""},{Event,v1,""}}
 type PostgreSQL struct {
@@ -48,6 +50,11 @@ func (pg *PostgreSQL) Conditions() *[]metav1.Condition { return &pg.Status.Condi
 func (pg *PostgreSQL) SetObserved(phase string) {
 	pg.Status.ObservedGeneration, pg.Status.Phase = pg.Generation, PostgreSQLPhase(phase)
 	pg.Status.Ready = meta.IsStatusConditionTrue(pg.Status.Conditions, fettlev1.Ready)
+}
+
+// Inherited returns the labels and annotations of all children; nil for none.
+func (pg *PostgreSQL) Inherited() *fettlev1.InheritedMetadata {
+	return pg.Spec.InheritedMetadata.OrNil()
 }
 
 // PostgreSQLList is a list of PostgreSQLs.
@@ -195,6 +202,12 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Bootstrap"
 	Bootstrap PostgreSQLBootstrap `json:"bootstrap,omitzero"`
 
+	// backup makes base backups on a schedule and archives WAL continuously, so that a new PostgreSQL can be restored from any point in
+	// time. Fettle creates a Backup of the same name. Unset by default: no backups. A change restarts nothing.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Backup"
+	Backup *PostgreSQLBackup `json:"backup,omitempty"`
+
 	// image is the container image of PostgreSQL. Defaults to docker.io/library/postgres:<version>. It must be based on Debian, or on Alpine
 	// if its tag contains "alpine". A change replaces the pods one at a time, the primary last.
 	// +optional
@@ -309,6 +322,22 @@ type PostgreSQLSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Priority Class"
 	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// podTemplate is merged onto the pod template that Fettle generates, as a strategic merge patch. It has the fields of a
+	// PodTemplateSpec: labels, annotations, sidecars, init containers, volumes, host aliases and DNS. The container of PostgreSQL has the
+	// name "postgres" and takes env and volumeMounts. Added containers get the security context of the profile Restricted. Unknown fields,
+	// and fields that Fettle relies on, are rejected. A change replaces the pods one at a time.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Pod Template"
+	PodTemplate *runtime.RawExtension `json:"podTemplate,omitempty"`
+
+	// inheritedMetadata are labels and annotations of all child objects and pods, such as app.kubernetes.io/part-of. A change replaces
+	// the pods one at a time.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Inherited Metadata"
+	InheritedMetadata *fettlev1.InheritedMetadata `json:"inheritedMetadata,omitempty"`
 
 	// terminationGracePeriodSeconds is how long an instance may take to stop, in seconds. Defaults to 60. A fast shutdown of PostgreSQL gets
 	// all of it but 8 s, and at least half, also in a switchover. An immediate shutdown follows, with crash recovery at the next start. The
