@@ -14,7 +14,7 @@ source hack/image/crane.sh
 base=${IMAGE_BASE:-ghcr.io/fettle-dev/fettle} version=${VERSION:-0.0.1}
 path='"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"'
 
-# program NAME BINARY: writes the layer of a static binary, with the users, directories and CA certificates of the usual base
+# program NAME BINARY…: writes the layer of static binaries, with the users, directories and CA certificates of the usual base
 # images for static binaries.
 program() {
   local directory=$scratch/$1 certificates=/etc/ssl/certs/ca-certificates.crt
@@ -25,7 +25,7 @@ program() {
   printf '%s\n' root:x:0: nobody:x:65534: nonroot:x:65532: >"$directory/etc/group"
   echo 'hosts: files dns' >"$directory/etc/nsswitch.conf"
   install -D -m 644 $certificates "$directory$certificates"
-  install -m 755 "$2" "$directory/${2##*/}"
+  install -m 755 -t "$directory" "${@:2}"
   chmod -R u=rwX,go=rX "$directory"
   mkdir -m 1777 "$directory/tmp"
   mkdir -m 700 "$directory/root"
@@ -45,7 +45,7 @@ operator)
   json='{"User":"65532:65532","WorkingDir":"/","Entrypoint":["/fettle"],"Env":['$path'],"Labels":{'$json',"org.opencontainers.image.version":"v'$version'"}}'
   for arch in ${ARCHES:-$(go env GOARCH)}; do
     hack/build.sh "bin/$arch/fettle" "$arch"
-    program "$arch" "bin/$arch/fettle"
+    program "$arch" "bin/$arch/fettle" "bin/$arch/fettle-wal"
     digest=$(publish "$image-$arch" "$arch" "$json" "$scratch/$arch.tar")
     parts+=(--manifest "$(pushed_name "${image%:*}")@$digest")
   done

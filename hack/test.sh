@@ -32,6 +32,10 @@ finish() {
 }
 
 hack/postgres.sh
+FETTLE_DATABASES=$(hack/databases.sh)
+export FETTLE_DATABASES
+FETTLE_STORES=$(hack/tools/bin stores):$(hack/azurite.sh) # object stores
+export FETTLE_STORES
 if [ "${1:-}" = race ]; then
   shift
   [ $# -gt 0 ] || set -- ./internal/... ./controllers/... ./test/acks ./test/postgres
@@ -41,6 +45,7 @@ if [ "${1:-}" = race ]; then
   finish
   exit
 fi
+link=-ldflags=-w # debugging information takes a fifth of the time of linking
 # make e2e runs the end-to-end tests. The fault-injection tests take longest, so they start first.
 packages="./test/faults $(go list ./... | grep -vE '/controllers$|/test/(e2e|faults|postgres)$')"
 
@@ -49,12 +54,12 @@ specs=dist/logs/controllers.log
 go run github.com/onsi/ginkgo/v2/ginkgo -procs=4 --no-color --timeout 30m ./controllers >$specs 2>&1 &
 controllers=$!
 # shellcheck disable=SC2086 # a list of packages
-suite test go test -p 2 -count=1 -timeout 30m $packages
+suite test go test $link -vet=off -p 2 -count=1 -timeout 30m $packages # make lint vets
 echo "=== controllers (log: $specs)"
 wait $controllers || failed="$failed controllers"
 cat $specs
 # These tests measure failure detection times, so no other test runs in parallel.
-suite test-postgres go test -count=1 -timeout 25m -parallel 6 ./test/postgres
+suite test-postgres go test $link -count=1 -timeout 25m -parallel 4 ./test/postgres
 suite test-alerts go -C test/alerts test -count=1 -timeout 10m ./...
 suite test-hack go -C hack test -count=1 -timeout 15m ./...
 

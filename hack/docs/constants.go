@@ -116,7 +116,7 @@ func capital(text string) string {
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // reasonsPage lists conditions, phases and reasons of all kinds.
-func reasonsPage(root string) (string, error) {
+func reasonsPage(root string, kinds []string) (string, error) {
 	conditions, phases, reasons := map[string][][]string{}, map[string][][]string{}, map[string][][]string{}
 	err := filepath.WalkDir(filepath.Join(root, "api"), func(dir string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
@@ -124,7 +124,7 @@ func reasonsPage(root string) (string, error) {
 		}
 		all, err := constants(dir)
 		for _, c := range all {
-			kind := kindOf(c)
+			kind := kindsOf(c, kinds)
 			if filepath.Base(filepath.Dir(dir)) == "meta" {
 				kind = "all"
 			}
@@ -169,12 +169,16 @@ func add(rows map[string][][]string, name, kind string, texts ...string) {
 	rows[name] = append(rows[name], append([]string{kind}, texts...))
 }
 
-// kindOf reads the kind off the comment of the block: "Reasons of a WebApp's conditions".
-func kindOf(c constant) string {
-	_, after, _ := strings.Cut(c.block, " of ")
-	after = strings.TrimPrefix(strings.TrimPrefix(after, "a "), "an ")
-	word, _, _ := strings.Cut(after, " ")
-	return strings.TrimSuffix(strings.Trim(word, ",."), "'s")
+// kindsOf reads the kinds off the comment of the block: "Reasons of a WebApp's conditions", "Phases of a BackupRun or Restore".
+func kindsOf(c constant, kinds []string) string {
+	var found []string
+	for word := range strings.FieldsSeq(c.block) {
+		word = strings.TrimSuffix(strings.TrimSuffix(strings.Trim(word, ",."), "'s"), "s")
+		if slices.Contains(kinds, word) && !slices.Contains(found, word) {
+			found = append(found, word)
+		}
+	}
+	return strings.Join(found, ", ")
 }
 
 func sorted(columns []string, rows map[string][][]string) string {

@@ -38,15 +38,16 @@ func run(root string) error {
 	if err != nil || len(files) == 0 {
 		return fmt.Errorf("no CRDs in config/crd/bases, run `make manifests`: %w", err)
 	}
-	pages := map[string]string{}
+	pages, kinds := map[string]string{}, []string{}
 	for _, file := range files {
 		crd, err := readCRD(file)
 		if err != nil {
 			return err
 		}
 		pages[strings.ToLower(crd.Spec.Names.Kind)] = kindPage(crd)
+		kinds = append(kinds, crd.Spec.Names.Kind)
 	}
-	if pages["reasons"], err = reasonsPage(root); err != nil {
+	if pages["reasons"], err = reasonsPage(root, kinds); err != nil {
 		return err
 	}
 	if pages["codes"], err = codesPage(root, codeDirs); err != nil {

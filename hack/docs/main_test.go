@@ -55,11 +55,11 @@ func TestConstants_commentsBecomeTables(t *testing.T) {
 	write := writer(t, root)
 	write("api/meta/v1/a.go", "package v1\n\n// Ready is True when all is well.\nconst Ready = \"Ready\"\n\n"+
 		"// Reasons that every kind uses.\nconst (\n\t// ReasonPaused means that spec.paused is true.\n\tReasonPaused = \"Paused\"\n)\n")
-	write("api/apps/v1/b.go", "package v1\n\n// Phases of a WebApp.\nconst (\n\tPhaseRunning WebAppPhase = \"Running\" // everything is ready\n)\n\n"+
+	write("api/apps/v1/b.go", "package v1\n\n// Phases of a WebApp or Run.\nconst (\n\tPhaseRunning WebAppPhase = \"Running\" // everything is ready\n)\n\n"+
 		"// Reasons of a WebApp's conditions, besides those of all kinds.\nconst (\n"+
 		"\t// ReasonFull: a volume is full\n\t// | nearly. Raise spec.storage.\n\tReasonFull = \"Full\"\n)\n")
 	write("steps/c.go", "package steps\n\n// Codes of steps.\nconst (\n\t// CodeGone: it is gone.\n\tCodeGone Code = \"Gone\"\n\tother = \"x\"\n)\n")
-	reasons, err := reasonsPage(root)
+	reasons, err := reasonsPage(root, []string{"Run", "WebApp"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestConstants_commentsBecomeTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []string{
-		"| `Ready` | all | True when all is well. |", "| `Paused` | all | spec.paused is true. |  |", "| `Running` | WebApp | Everything is ready |",
+		"| `Ready` | all | True when all is well. |", "| `Paused` | all | spec.paused is true. |  |", "| `Running` | WebApp, Run | Everything is ready |",
 		"| `Full` | WebApp | A volume is full \\| nearly. | Raise spec.storage. |", "| `Gone` | It is gone. |  |",
 	} {
 		if !strings.Contains(reasons+codes, row+"\n") {

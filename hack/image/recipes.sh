@@ -4,8 +4,8 @@
 # The images that the local cluster and the demo need, all images, and those that are built only by name, because their Debian
 # release may remove the packages at any time.
 cluster_images='pause coredns busybox opm olm nginx nginx-unprivileged'
-all_images="$cluster_images scorecard-test debian-bookworm postgres-15 mysql redis debian-trixie postgres-17 valkey debian-bullseye
-  postgres-13 postgres-17-alpine"
+all_images="$cluster_images scorecard-test debian-bookworm postgres-15 mysql mongo redis debian-trixie postgres-17 valkey stores
+  debian-bullseye postgres-13 postgres-17-alpine"
 on_demand_images='debian-forky postgres-18'
 
 path=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -101,14 +101,30 @@ test -s /usr/share/nginx/html/index.html'
     tags docker.io/nginxinc/nginx-unprivileged 1.27 1.25 alpine stable stable-alpine latest
     from=nginx packages='' before=: after=: files=nginx-unprivileged finish=:
     ;;
-  mysql)
-    names=(docker.io/library/mysql:{8,8.0,latest} docker.io/library/mariadb:{10.11,latest})
+  mysql) # Debian has MariaDB in the place of MySQL
+    names=(docker.io/library/mysql:{8,8.0,8.4,latest} docker.io/library/mariadb:{10.11,latest})
     from=debian-bookworm packages='mariadb-server mariadb-client' files='mysql gosu'
     before=$(system_user mysql 999 /var/lib/mysql)
     after='rm -rf /var/lib/mysql; install -d -o mysql -g mysql -m 0777 /var/lib/mysql'
     finish='install -d docker-entrypoint-initdb.d; install -d -m 777 run/mysqld'
     config='"Entrypoint":["docker-entrypoint.sh"],"Cmd":["mysqld"],"WorkingDir":"/","Env":["'$path'"],'
     config=$config'"ExposedPorts":{"3306/tcp":{}},"Volumes":{"/var/lib/mysql":{}}'
+    ;;
+  mongo) # FerretDB, which stores the data in SQLite, in the place of mongod; MongoDB's own programs for dumps
+    tags docker.io/library/mongo 8.0 8 latest
+    from=debian-bookworm files=mongo
+    tools='databases/ferretdb=/usr/bin/ferretdb databases/mongodump=/usr/bin/mongodump databases/mongorestore=/usr/bin/mongorestore'
+    finish='install -d -m 777 data data/db'
+    config='"User":"999","Entrypoint":["docker-entrypoint.sh"],"Cmd":["mongod"],"WorkingDir":"/data","Env":["'$path'"],'
+    config=$config'"ExposedPorts":{"27017/tcp":{}},"Volumes":{"/data/db":{}}'
+    ;;
+  stores) # the object stores of the end-to-end tests
+    names=(ghcr.io/fettle-dev/stores:test)
+    from=debian-trixie packages=nodejs
+    tools='stores/versitygw=/usr/local/bin/versitygw stores/fake-gcs-server=/usr/local/bin/fake-gcs-server'
+    finish='bin=$("$OLDPWD/hack/azurite.sh"); cp -r "$bin/../.." opt/azurite
+ln -s /opt/azurite/node_modules/.bin/azurite-blob usr/local/bin/azurite-blob'
+    config='"User":"65532:65532","Env":["'$path'"]'
     ;;
   redis | valkey)
     if [ "$1" = redis ]; then

@@ -67,6 +67,7 @@ key() (
     for family in $(sed 's#/[^ ]*##g' <<<"$tools"); do basename "$(hack/tools/bin "$family")"; done
     for directory in $files; do find "hack/image/rootfs/$directory" -type f | sort | xargs sha256sum; done
     [ "$1" != pause ] || cat hack/image/pause/main.go
+    [ "$1" != stores ] || cat hack/tools/azurite/package-lock.json
   } | sha256sum | cut -c1-24
 )
 

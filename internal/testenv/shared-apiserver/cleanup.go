@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,9 +19,6 @@ import (
 
 // segments are the POSIX shared memory segments of PostgreSQL servers. A killed server leaves its segments behind.
 const segments = "/dev/shm/PostgreSQL.*"
-
-// reapTime is the interval for reaping adopted zombies.
-const reapTime = 20 * time.Millisecond
 
 // prepareCleanUp makes this process a child subreaper, and creates an in-memory directory for tests. The returned function
 // kills orphaned processes, and removes the directory and the shared memory segments that no process maps.
@@ -65,15 +63,16 @@ func children() []int {
 // reapOrphans waits for adopted children that have exited, until the returned function is called. A zombie seems to run:
 // PostgreSQL does not start if its lock file names one.
 func reapOrphans() (stop func()) {
-	own, done, ended := children(), make(chan struct{}), make(chan struct{})
+	own, done, ended, exits := children(), make(chan struct{}), make(chan struct{}), make(chan os.Signal, 1)
+	signal.Notify(exits, syscall.SIGCHLD) // also for zombies that are adopted
 	go func() {
 		defer close(ended)
-		for ticker := time.NewTicker(reapTime); ; {
+		for {
 			select {
 			case <-done:
-				ticker.Stop()
+				signal.Stop(exits)
 				return
-			case <-ticker.C:
+			case <-exits:
 			}
 			for _, pid := range children() {
 				if !slices.Contains(own, pid) { // os/exec waits for the others

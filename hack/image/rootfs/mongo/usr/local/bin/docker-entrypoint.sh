@@ -1,0 +1,11 @@
+#!/bin/bash
+# Runs FerretDB in the place of mongod. MONGO_INITDB_ROOT_USERNAME and MONGO_INITDB_ROOT_PASSWORD create the first user.
+set -euo pipefail
+[ "${1:-mongod}" = mongod ] || exec "$@"
+export FERRETDB_TELEMETRY=disable FERRETDB_HANDLER=sqlite FERRETDB_SQLITE_URL=file:/data/db/ FERRETDB_STATE_DIR=/data/db \
+  FERRETDB_LISTEN_ADDR=:27017 FERRETDB_DEBUG_ADDR=-
+if [ -n "${MONGO_INITDB_ROOT_USERNAME:-}" ]; then
+  export FERRETDB_TEST_ENABLE_NEW_AUTH=true FERRETDB_SETUP_DATABASE=admin FERRETDB_SETUP_USERNAME=$MONGO_INITDB_ROOT_USERNAME \
+    FERRETDB_SETUP_PASSWORD=${MONGO_INITDB_ROOT_PASSWORD:-}
+fi
+exec ferretdb
