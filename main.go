@@ -11,6 +11,6 @@ import (
 func main() {
 	if err := cmd.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "fettle:", err)
-		os.Exit(1)
+		os.Exit(cmd.ExitCode(err))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	k8sappsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	backupv1alpha1 "github.com/fettle-dev/fettle/api/backup/v1alpha1"
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
@@ -28,7 +30,7 @@ const each = 20
 
 var _ = Describe("20 objects of each kind that are Ready", func() {
 	It("cost a write for each child and one for the status, and nothing while idle, when touched, and after a restart", func(ctx context.Context) {
-		namespaces := []string{idleWebApps(ctx), idleAppConfigs(ctx), idleVoteConfigs(ctx), idlePostgreSQLs(ctx)}
+		namespaces := []string{idleWebApps(ctx), idleAppConfigs(ctx), idleVoteConfigs(ctx), idlePostgreSQLs(ctx), idleBackups(ctx)}
 		settle(ctx)
 
 		By("doing nothing")
@@ -63,7 +65,7 @@ func touchAll(ctx context.Context, namespace, value string) {
 	GinkgoHelper()
 	lists := append(databaseChildren(), &coordinationv1.LeaseList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{},
 		&corev1.ConfigMapList{}, &k8sappsv1.DeploymentList{}, &appsv1.WebAppList{}, &configv1.AppConfigList{}, &votingv1alpha1.VoteConfigList{},
-		&databasev1alpha1.PostgreSQLList{})
+		&databasev1alpha1.PostgreSQLList{}, &batchv1.JobList{}, &backupv1alpha1.BackupList{}, &backupv1alpha1.BackupRunList{}, &backupv1alpha1.RestoreList{})
 	for _, list := range lists {
 		Expect(user.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
 		Expect(meta.EachListItem(list, func(o runtime.Object) error {
@@ -220,5 +222,44 @@ func idlePostgreSQLs(ctx context.Context) string {
 	AddReportEntry("writes of creation / (children + 1)", float64(created.Writes())/float64(children+each))
 	// Whether there is a Secret is asked of the API server before one with a key or a password is made.
 	Expect(to(created, "secrets", "").LiveReads()).To(BeNumerically("<=", 2*each+each/4), created.String())
+	return namespace
+}
+
+func idleBackups(ctx context.Context) string {
+	GinkgoHelper()
+	namespace := newBackupNamespace(ctx)
+	requests := countRequests(ctx, namespace)
+	for i := range each {
+		b := newBackup(namespace, fmt.Sprintf("shop-%d", i), func(s *backupv1alpha1.BackupSpec) { s.Schedule = "0 0 1 1 *" })
+		Expect(user.Create(ctx, b)).To(Succeed())
+		Eventually(readyOf).WithContext(ctx).WithArguments(b).Should(Equal("True Ready"))
+		switch {
+		case i < 2:
+			run := newRun(b, b.Name+"-ended")
+			Expect(user.Create(ctx, run)).To(Succeed())
+			succeed(ctx, run)
+		case i < 4:
+			run := newRun(b, b.Name+"-runs")
+			Expect(user.Create(ctx, run)).To(Succeed())
+			Eventually(readyOf).WithContext(ctx).WithArguments(run).Should(Equal("False Running"))
+		}
+	}
+	for name, from := range map[string]backupv1alpha1.RestoreSource{"ended": {Run: "shop-0-ended"}, "runs": {Run: "shop-1-ended"}, "waits": {Backup: "missing"}} {
+		restore := newRestore(namespace, name, from)
+		Expect(user.Create(ctx, restore)).To(Succeed())
+		Eventually(readyOf).WithContext(ctx).WithArguments(restore).Should(Or(Equal("False Running"), Equal("False BackupMissing")))
+		if name == "ended" {
+			reportRun(ctx, restore, backupv1alpha1.ReasonSucceeded)
+			endJob(ctx, jobNamed(namespace, "restore-ended"), "")
+			Eventually(readyOf).WithContext(ctx).WithArguments(restore).Should(Equal("True Succeeded"))
+		}
+	}
+	settle(ctx)
+	created := requests.summary(ctx)
+	// Setting the owner of a run may be rejected, after another write to the run, and is sent again.
+	// A status of each. A run has an owner, its 4 children, and 2 or 1 statuses of its own and of its Backup: those with it, and after it.
+	// A Restore has the same without an owner and a Backup's status; one that waits has only a status.
+	restores := (4 + 2) + (4 + 1) + 1
+	Expect(created.Writes()-rejectedWrites(created)).To(Equal(each+2*(1+4+2+2)+2*(1+4+1+1)+restores), created.String())
 	return namespace
 }

@@ -27,7 +27,8 @@ var _ = Describe("The NetworkPolicy of a PostgreSQL", func() {
 
 		By("naming the clients")
 		patch(ctx, pg, `{"spec":{"networkPolicy":{"from":[{"podSelector":{"matchLabels":{"app":"web"}}}]}}}`)
-		Eventually(field(policy, func(p *networkingv1.NetworkPolicy) int { return len(p.Spec.Ingress[0].From) })).WithContext(ctx).Should(Equal(2))
+		// Besides the clients: the instances, and the pods of backups.
+		Eventually(field(policy, func(p *networkingv1.NetworkPolicy) int { return len(p.Spec.Ingress[0].From) })).WithContext(ctx).Should(Equal(3))
 
 		By("turning it off")
 		patch(ctx, pg, `{"spec":{"networkPolicy":{"enabled":false,"from":null}}}`)

@@ -109,6 +109,9 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(secret.Data).To(And(HaveKeyWithValue("user", []byte("shop_owner")), HaveKeyWithValue("dbname", []byte("app")), HaveKeyWithValue("password", []byte("first"))))
 		verifier := func() (v string) {
 			fake.Update(func(d *databases) {
+				if len(d.Applied) == 0 {
+					return // Ready does not wait for the roles
+				}
 				last := d.Applied[len(d.Applied)-1]
 				Expect(last.Roles[0].Name).To(Equal("shop_owner"))
 				Expect(last.Databases[0]).To(And(HaveField("Name", "app"), HaveField("Owner", "shop_owner")))
@@ -116,6 +119,7 @@ var _ = Describe("A PostgreSQL", func() {
 			})
 			return v
 		}
+		Eventually(verifier, "30s").WithContext(ctx).ShouldNot(BeEmpty())
 		former := verifier()
 
 		By("changing the password")

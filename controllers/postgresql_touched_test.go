@@ -50,7 +50,7 @@ var _ = Describe("A Secret of a user's with the password of a role", func() {
 		before := roleRows(ctx, server)
 
 		By("touching it as those do who copy it here again and again")
-		everywhere, base := countRequests(ctx, ""), told()
+		requests, base := countRequests(ctx, namespace), told()
 		for n, change := range []string{
 			`{"metadata":{"labels":{"example.com/n":"1"}}}`, `{"metadata":{"annotations":{"example.com/refreshed":"2"}}}`,
 			`{"stringData":{"password":"first","comment":"3"}}`, `{"metadata":{"annotations":{"example.com/refreshed":"4"}}}`,
@@ -60,35 +60,35 @@ var _ = Describe("A Secret of a user's with the password of a role", func() {
 		}
 		settle(ctx)
 		Expect(told()).To(Equal(base+4), "it was told more than once of one version")
-		summary := everywhere.summary(ctx)
+		summary := requests.summary(ctx)
 		Expect(summary.Writes()).To(BeZero(), summary.String())
 		Expect(summary.LiveReads()).To(BeNumerically("<=", 4), summary.String())
 		Expect(roleRows(ctx, server)).To(Equal(before), "the server changed a role")
 
 		By("restarting the operator, which reads the applied hash from the primary")
-		everywhere = countRequests(ctx, "")
+		requests = countRequests(ctx, namespace)
 		runningOperator.restart()
 		settle(ctx)
 		Expect(told()).To(Equal(base + 4))
-		summary = everywhere.summary(ctx)
+		summary = requests.summary(ctx)
 		Expect(summary.Writes()).To(BeZero(), summary.String())
 		Expect(summary.LiveReads()).To(BeNumerically("<=", 1), summary.String())
 		Expect(roleRows(ctx, server)).To(Equal(before), "the server changed a role")
 
 		By("changing the password")
-		everywhere = countRequests(ctx, "")
+		requests = countRequests(ctx, namespace)
 		patch(ctx, secret, `{"stringData":{"password":"second"}}`)
 		Eventually(login).WithContext(ctx).WithArguments("reader", "second").Should(Succeed())
 		Expect(login(ctx, "reader", "first")).NotTo(Succeed())
 		settle(ctx)
-		summary = everywhere.summary(ctx)
+		summary = requests.summary(ctx)
 		Expect(summary.Writes()).To(BeZero(), summary.String())
 
 		By("restarting the operator again")
-		everywhere = countRequests(ctx, "")
+		requests = countRequests(ctx, namespace)
 		runningOperator.restart()
 		settle(ctx)
-		everywhere.expectIdle(ctx)
+		requests.expectIdle(ctx)
 	})
 })
 

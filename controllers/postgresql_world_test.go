@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	backupv1alpha1 "github.com/fettle-dev/fettle/api/backup/v1alpha1"
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
@@ -36,8 +37,11 @@ func newDatabases(ctx context.Context) (string, *databases) {
 	GinkgoHelper()
 	name, err := env.NewNamespace(ctx, "postgresql")
 	Expect(err).NotTo(HaveOccurred())
+	// No garbage collector runs here: what is left would be reconciled during later specs.
 	DeferCleanup(func(ctx context.Context) {
-		Expect(user.DeleteAllOf(ctx, &databasev1alpha1.PostgreSQL{}, client.InNamespace(name))).To(Succeed())
+		for _, kind := range []client.Object{&databasev1alpha1.PostgreSQL{}, &backupv1alpha1.Backup{}, &backupv1alpha1.BackupRun{}, &backupv1alpha1.Restore{}} {
+			Expect(user.DeleteAllOf(ctx, kind, client.InNamespace(name))).To(Succeed())
+		}
 	})
 	return name, startDatabases(ctx, name)
 }

@@ -26,6 +26,8 @@ const (
 	whoOwns = "to say whose an object is that has the name of a child"
 	// PodMonitors and PrometheusRules have unit tests and golden files; ServiceMonitors show the same way here.
 	noCRDs = "the API server of these tests does not serve the kind"
+	// See the scenario backup-schedule of test/faults, whose clock is set.
+	atSlot = "to create a Restore at a slot of spec.verify.schedule, which takes 5 minutes to come"
 	// See internal/cmd/admission.go.
 	atStart = "the program does it once, before the controllers start"
 )
@@ -38,11 +40,17 @@ var unused = map[audit.Right]string{
 	{Verb: "get", Resource: "pods"}:                            forAgents,
 	{Verb: "patch", Resource: "pods"}:                          forAgents,
 	{Verb: "get", Resource: "postgresqls.database.fettle.dev"}: forAgents,
+	{Verb: "get", Resource: "backups.backup.fettle.dev"}:       forAgents,
 
 	{Verb: "update", Resource: "appconfigs.config.fettle.dev", Subresource: "finalizers"}:    forOwners,
 	{Verb: "update", Resource: "postgresqls.database.fettle.dev", Subresource: "finalizers"}: forOwners,
+	{Verb: "update", Resource: "backups.backup.fettle.dev", Subresource: "finalizers"}:       forOwners,
+	{Verb: "update", Resource: "backupruns.backup.fettle.dev", Subresource: "finalizers"}:    forOwners,
+	{Verb: "update", Resource: "restores.backup.fettle.dev", Subresource: "finalizers"}:      forOwners,
 	{Verb: "update", Resource: "voteconfigs.voting.fettle.dev", Subresource: "finalizers"}:   forOwners,
 	{Verb: "update", Resource: "webapps.apps.fettle.dev", Subresource: "finalizers"}:         forOwners,
+
+	{Verb: "create", Resource: "restores.backup.fettle.dev"}: atSlot,
 
 	{Verb: "get", Resource: "certificates.cert-manager.io"}:           whoOwns,
 	{Verb: "get", Resource: "controllerrevisions.apps"}:               whoOwns,
@@ -79,6 +87,7 @@ var unused = map[audit.Right]string{
 	{Verb: "patch", Resource: "validatingadmissionpolicybindings.admissionregistration.k8s.io"}:  atStart,
 
 	{Verb: "get", Resource: "daemonsets.apps"}:                         "an annotation on a workload is written again if it has changed meanwhile: with Deployments here",
+	{Verb: "delete", Resource: "backupruns.backup.fettle.dev"}:         "of the ended runs of a Backup, the oldest of more than 10 or 50",
 	{Verb: "get", Resource: "namespaces"}:                              "admission asks for one that the cache does not have yet",
 	{Verb: "delete", Resource: "httproutes.gateway.networking.k8s.io"}: "an Ingress instead of an HTTPRoute, or neither",
 	{Verb: "patch", Resource: "events.events.k8s.io"}:                  "an event that comes again is counted, after minutes",

@@ -4,6 +4,7 @@
 package controllers_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -105,8 +106,9 @@ func newScheme() *runtime.Scheme {
 
 // operator is the manager with all controllers, which can be restarted.
 type operator struct {
-	unwatched bool // --watch-secrets=false
-	plain     bool // --grafana-dashboards=false
+	unwatched bool   // --watch-secrets=false
+	plain     bool   // --grafana-dashboards=false
+	image     string // the operator's own, agentImage if empty
 	registry  *prometheus.Registry
 	lines     *lineCounter
 	cancel    context.CancelFunc
@@ -131,7 +133,7 @@ func (o *operator) start() {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(controllers.Setup(mgr, controllers.Options{
 		Workers: 5, WatchSecrets: !o.unwatched, Webhooks: true, Metrics: monitoring.New(o.registry, true),
-		AgentImage: agentImage, Dashboards: !o.plain, OperatorNamespace: operatorNamespace,
+		AgentImage: cmp.Or(o.image, agentImage), Dashboards: !o.plain, OperatorNamespace: operatorNamespace,
 	})).To(Succeed())
 	ctx, cancel := context.WithCancel(context.Background())
 	o.cancel, o.ended = cancel, make(chan error, 1)

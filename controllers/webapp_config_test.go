@@ -45,6 +45,7 @@ var _ = Describe("The configuration of a WebApp", func() {
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
 
 		By("deleting it again")
+		noted(ctx, app, "configmap.fettle.dev/settings") // a new annotation counts as a generation of a Deployment
 		generation := generationOf(mustRead(ctx, deploymentOf(app)))
 		Expect(user.Delete(ctx, configMap(namespace, ""))).To(Succeed())
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False ConfigMissing"))

@@ -47,19 +47,24 @@ func certify(ctx context.Context, app *appsv1.WebApp) {
 var _ = Describe("A WebApp that is published", func() {
 	It("reports what its Ingress lacks, and its URL afterwards", func(ctx context.Context) {
 		app := newApp(newNamespace(ctx), "web", func(s *appsv1.WebAppSpec) {
-			s.Ingress = &appsv1.WebAppIngress{Host: "shop.example.com", TLSSecretName: "shop-tls"}
+			s.Ingress = &appsv1.WebAppIngress{Host: "shop.example.com", TLSSecretName: "shop-tls", ExtraHosts: []appsv1.WebAppHost{
+				{Host: "www.example.com"}, {Host: "shop.example.org", TLSSecretName: "org-tls"},
+			}}
 		})
 		app.Spec.Ingress.ClassName = app.Namespace
 		Expect(user.Create(ctx, app)).To(Succeed())
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False TLSSecretMissing"))
-		Expect(message(app, "Ready")).To(ContainSubstring(`Secret "shop-tls" does not exist`))
 		Expect(app.Status.URL).To(BeEmpty())
 
-		secret := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "shop-tls"}, Type: corev1.SecretTypeTLS,
-			Data: map[string][]byte{corev1.TLSCertKey: nil, corev1.TLSPrivateKeyKey: nil},
+		var certificate *corev1.Secret
+		for _, name := range []string{"shop-tls", "org-tls"} {
+			Eventually(func() string { _ = ready(ctx, app); return message(app, "Ready") }).Should(ContainSubstring("Secret %q does not exist", name))
+			certificate = &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: name}, Type: corev1.SecretTypeTLS,
+				Data: map[string][]byte{corev1.TLSCertKey: nil, corev1.TLSPrivateKeyKey: nil},
+			}
+			Expect(user.Create(ctx, certificate)).To(Succeed())
 		}
-		Expect(user.Create(ctx, secret)).To(Succeed())
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False IngressClassMissing"))
 		Expect(app.Status.URL).To(BeEmpty())
 
@@ -78,10 +83,10 @@ var _ = Describe("A WebApp that is published", func() {
 		settle(ctx)
 		requests := countRequests(ctx, app.Namespace)
 		touch(ctx, app, "1")
-		patch(ctx, secret, `{"metadata":{"labels":{"a":"b"}}}`)
+		patch(ctx, certificate, `{"metadata":{"labels":{"a":"b"}}}`)
 		requests.expectIdle(ctx)
 
-		Expect(user.Delete(ctx, secret)).To(Succeed())
+		Expect(user.Delete(ctx, certificate)).To(Succeed())
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False TLSSecretMissing"))
 	})
 

@@ -6,9 +6,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
 type edit = func(*appsv1.WebAppSpec)
@@ -23,6 +25,10 @@ func mounting(v appsv1.WebAppVolume) edit {
 		s.Volumes = []appsv1.WebAppVolume{v}
 		s.VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}
 	}
+}
+
+func overlaid(podTemplate string) edit {
+	return func(s *appsv1.WebAppSpec) { s.PodTemplate = &runtime.RawExtension{Raw: []byte(podTemplate)} }
 }
 
 var _ = Describe("The spec of a WebApp", func() {
@@ -65,9 +71,60 @@ var _ = Describe("The spec of a WebApp", func() {
 			func(s *appsv1.WebAppSpec) {
 				s.Env = []appsv1.WebAppEnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
 			}),
+		Entry("podTemplate: volumes, probes and variables of two kinds",
+			overlaid(`{"spec": {"volumes": [{"name": "v", "configMap": {"name": "a"}}], "containers": [{"name": "app",
+				"readinessProbe": {"httpGet": {"port": 80}}, "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}]}}`),
+			overlaid(`{"spec": {"volumes": [{"name": "v", "secret": {"secretName": "a"}}], "containers": [{"name": "app",
+				"readinessProbe": {"exec": {"command": ["a"]}}, "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}]}]}}`)),
+		Entry("podTemplate: none, sidecars", overlaid(`null`),
+			overlaid(`{"spec": {"initContainers": [{"name": "a", "image": "a"}], "containers": [{"name": "b", "image": "b"}]}}`)),
 		Entry("security profile", func(s *appsv1.WebAppSpec) { s.SecurityProfile = "Baseline" },
 			func(s *appsv1.WebAppSpec) { s.SecurityProfile = "Restricted" }),
 	)
+
+	It("passes inherited labels and annotations to all children and pods", func(ctx context.Context) {
+		app := newApp(newNamespace(ctx), "web", everything, func(s *appsv1.WebAppSpec) {
+			s.InheritedMetadata = &fettlev1.InheritedMetadata{
+				Labels: map[string]string{"app.kubernetes.io/part-of": "shop"}, Annotations: map[string]string{"example.com/team": "a"},
+			}
+		})
+		createReady(ctx, app)
+		for _, kind := range childKinds() {
+			obj := child(app, kind)
+			Expect(read(ctx, obj)).To(Succeed())
+			Expect(obj.GetLabels()).To(HaveKeyWithValue("app.kubernetes.io/part-of", "shop"), "%T", obj)
+			Expect(obj.GetAnnotations()).To(HaveKeyWithValue("example.com/team", "a"), "%T", obj)
+		}
+		template := mustRead(ctx, deploymentOf(app)).Spec.Template
+		Expect(template.Labels).To(HaveKeyWithValue("app.kubernetes.io/part-of", "shop"))
+		Expect(template.Annotations).To(HaveKeyWithValue("example.com/team", "a"))
+
+		change(ctx, app, func(s *appsv1.WebAppSpec) { s.InheritedMetadata = nil })
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+		for _, kind := range childKinds() {
+			obj := child(app, kind)
+			Expect(read(ctx, obj)).To(Succeed())
+			Expect(obj.GetLabels()).NotTo(HaveKey("app.kubernetes.io/part-of"), "%T", obj)
+		}
+		Expect(mustRead(ctx, deploymentOf(app)).Spec.Template.Labels).NotTo(HaveKey("app.kubernetes.io/part-of"))
+	})
+
+	It("holds the Deployment while its podTemplate can't be used", func(ctx context.Context) {
+		app := newApp(newNamespace(ctx), "web", overlaid(`{"metadata": {"labels": {"team": "shop"}}}`))
+		createReady(ctx, app)
+		template := mustRead(ctx, deploymentOf(app)).Spec.Template
+		Expect(template.Labels).To(HaveKeyWithValue("team", "shop"))
+		change(ctx, app, overlaid(`{"metadata": {"labels": {"fettle.dev/owner-name": "other"}}, "spec": {"contaners": []}}`))
+		Eventually(condition).WithContext(ctx).WithArguments(app, appsv1.WebAppApplied).Should(Equal("False Invalid"))
+		Expect(message(app, "Ready")).To(And(ContainSubstring("spec.podTemplate.spec.contaners: Forbidden: unknown field"),
+			ContainSubstring("spec.podTemplate.metadata.labels[fettle.dev/owner-name]: Forbidden")))
+		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Replicas = new(int32(1)) })
+		Eventually(field(deploymentOf(app), replicasOf)).WithContext(ctx).Should(Equal(int32(1)))
+		Expect(mustRead(ctx, deploymentOf(app)).Spec.Template).To(Equal(template))
+		change(ctx, app, func(s *appsv1.WebAppSpec) { s.PodTemplate = nil })
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+		Expect(mustRead(ctx, deploymentOf(app)).Spec.Template.Labels).NotTo(HaveKey("team"))
+	})
 
 	It("that a child can't have is reported once, and not tried again until it changes", func(ctx context.Context) {
 		namespace := newNamespace(ctx)

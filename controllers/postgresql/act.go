@@ -21,6 +21,9 @@ func (r *Reconciler) execute(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	if seen.growErr, err = r.resize(ctx, pg, in); err != nil {
 		return err
 	}
+	if err := r.replaceForVolumes(ctx, pg, &in.cluster); err != nil {
+		return err
+	}
 	if err := r.reconcileLease(ctx, pg, &in.cluster); err != nil {
 		return err
 	}

@@ -23,7 +23,16 @@ const (
 	desiredCall = 20 * time.Second
 	// pollIdle is how old an answer may be while nothing happens: it tells of disks that fill up. pollActive while something does.
 	pollIdle, pollActive = time.Minute, time.Second
+	// pollArchiving is pollIdle where WAL is archived: a store that is away is reported within a minute.
+	pollArchiving = 20 * time.Second
 )
+
+func idlePoll(pg *databasev1alpha1.PostgreSQL) time.Duration {
+	if backsUp(pg) {
+		return pollArchiving
+	}
+	return pollIdle
+}
 
 // agents asks the agents of all clusters how they are, and keeps what they said for a while. It asks no API server. It is
 // safe for concurrent use.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	backupv1alpha1 "github.com/fettle-dev/fettle/api/backup/v1alpha1"
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/optionalapi"
@@ -34,7 +35,7 @@ func certificateSecrets(pg *databasev1alpha1.PostgreSQL, in *inputs) []runtime.A
 // desired returns what else should exist for pg, in the order in which it is applied: the pods need all that comes before them.
 func desired(pg *databasev1alpha1.PostgreSQL, in *inputs, count int) []runtime.ApplyConfiguration {
 	objects := []runtime.ApplyConfiguration{
-		serviceAccount(pg), role(pg), roleBinding(pg),
+		serviceAccount(pg, in.identity), role(pg, in), roleBinding(pg),
 		service(pg, pg.Name, databasev1alpha1.LabelRolePrimary), service(pg, replicasService(pg), databasev1alpha1.LabelRoleReplica), headless(pg),
 	}
 	if wantsPDB(pg) {
@@ -46,10 +47,15 @@ func desired(pg *databasev1alpha1.PostgreSQL, in *inputs, count int) []runtime.A
 	if pg.Spec.Monitoring.Enabled && !in.monitoringMissing {
 		objects = append(objects, podMonitor(pg), alertRules(pg, in.alerts))
 	}
-	if in.growth.replaceSet {
+	if in.backup {
+		objects = append(objects, backupObject(pg))
+	}
+	if in.growth.replaceSet || in.cluster.stoppedForVolumes() {
 		return objects // it is deleted without its pods, and re-created afterwards
 	}
-	objects = append(objects, statefulSet(pg, *in, count))
+	if rejectedPodTemplate(pg) == nil {
+		objects = append(objects, statefulSet(pg, *in, count))
+	}
 	if wantsNetworkPolicy(pg) { // last: a policy of a user's that has its name is in the way of nothing else
 		objects = append(objects, networkPolicy(pg, in.operatorNamespace))
 	}
@@ -69,6 +75,9 @@ func toPrune(pg *databasev1alpha1.PostgreSQL, in *inputs) []client.Object {
 	if in.issued == nil && in.certificateAPI {
 		objects = append(objects, emptyCertificate(pg))
 	}
+	if !backsUp(pg) {
+		objects = append(objects, &backupv1alpha1.Backup{ObjectMeta: meta}) // what is stored stays
+	}
 	if !pg.Spec.Monitoring.Enabled && !in.monitoringMissing {
 		objects = append(objects, optionalapi.PodMonitor.Object(pg), optionalapi.PrometheusRule.Object(pg))
 	}
@@ -78,7 +87,7 @@ func toPrune(pg *databasev1alpha1.PostgreSQL, in *inputs) []client.Object {
 // apply writes what is desired and deletes what is not. The Lease and the passwords come first.
 func (r *Reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, count int) error {
 	if in.cluster.set == nil {
-		if err := r.createLease(ctx, pg); err != nil {
+		if err := r.createLease(ctx, pg, in); err != nil {
 			return err
 		}
 	}
@@ -103,7 +112,7 @@ func (r *Reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 	if err := r.Applier.Apply(ctx, pg, desired(pg, in, count)...); err != nil {
 		return cmp.Or(refused, err)
 	}
-	return cmp.Or(refused, r.Applier.Prune(ctx, pg, toPrune(pg, in)...))
+	return cmp.Or(refused, rejectedPodTemplate(pg), r.Applier.Prune(ctx, pg, toPrune(pg, in)...))
 }
 
 // ensureSecret makes a Secret of credentials as it should be. It is not controlled where the deletion keeps it, which is
@@ -188,7 +197,7 @@ func (r *Reconciler) deleteKeepingPods(ctx context.Context, pg *databasev1alpha1
 	err := r.Client.Delete(ctx, target,
 		client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion}, client.PropagationPolicy(metav1.DeletePropagationOrphan))
 	if err := requeue.IfOutdated(ctx, err); err != nil {
-		return fmt.Errorf("delete StatefulSet %q, to re-create it with larger PVCs: %w", pg.Name, err)
+		return fmt.Errorf("delete StatefulSet %q, to re-create it with other PVCs: %w", pg.Name, err)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
@@ -25,13 +24,15 @@ import (
 //  3. A claim that existed before the PostgreSQL and that no instance uses is marked before the Lease is created, so that
 //     status tells of it until a person has decided.
 
-// orphanedClaims are the PVCs with the mark of pg that none of its instances uses, now or after hibernation.
-func orphanedClaims(pg *databasev1alpha1.PostgreSQL, claims []corev1.PersistentVolumeClaim, used func(ordinal int) bool) []string {
+// orphanedClaims are the PVCs of the present volumes with the mark of pg that none of its instances uses, now or after hibernation.
+func orphanedClaims(
+	pg *databasev1alpha1.PostgreSQL, volumes int, claims []corev1.PersistentVolumeClaim, used func(ordinal int) bool,
+) []string {
 	var names []string
 	for i := range claims {
 		c := &claims[i]
-		ordinal, ok := claimOrdinal(pg, c.Name)
-		if ok && c.Annotations[databasev1alpha1.AnnotationUnusedBy] == string(pg.UID) && !used(ordinal) && c.DeletionTimestamp == nil {
+		set, ordinal, ok := parseClaim(pg, c.Name)
+		if ok && set == volumes && c.Annotations[databasev1alpha1.AnnotationUnusedBy] == string(pg.UID) && !used(ordinal) && c.DeletionTimestamp == nil {
 			names = append(names, c.Name)
 		}
 	}
@@ -39,11 +40,10 @@ func orphanedClaims(pg *databasev1alpha1.PostgreSQL, claims []corev1.PersistentV
 	return names
 }
 
-// claimOrdinal is the number of the instance that uses a claim of that name; ok is false for other claims.
-func claimOrdinal(pg *databasev1alpha1.PostgreSQL, name string) (ordinal int, ok bool) {
-	pod, named := strings.CutPrefix(name, volumeData+"-")
-	ordinal, ok = agentapi.Ordinal(pg.Name, pod)
-	return ordinal, named && ok && ordinal < maxInstances
+// parseClaim is the number of the volumes and of the instance that use a claim of that name; ok is false for other claims.
+func parseClaim(pg *databasev1alpha1.PostgreSQL, name string) (volumes, ordinal int, ok bool) {
+	volumes, ordinal, ok = agentapi.ParseClaim(pg.Name, name)
+	return volumes, ordinal, ok && ordinal < maxInstances
 }
 
 // liveClaims lists the claims with the names of pg's instances, from the API server: those without Fettle's labels too.
@@ -54,7 +54,7 @@ func (r *Reconciler) liveClaims(ctx context.Context, pg *databasev1alpha1.Postgr
 		return nil, fmt.Errorf("list PVCs: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(c metav1.PartialObjectMetadata) bool {
-		_, ours := claimOrdinal(pg, c.Name)
+		_, _, ours := parseClaim(pg, c.Name)
 		return !ours
 	}), nil
 }
@@ -75,21 +75,33 @@ func isTerminating(pg *databasev1alpha1.PostgreSQL, claim *metav1.PartialObjectM
 	})
 }
 
-// adoptExistingClaims takes stock of the claims that exist before the first instance: those that instances will use become Fettle's, and the
-// others are marked. It reports whether there are any.
-func (r *Reconciler) adoptExistingClaims(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (found bool, err error) {
-	claims, err := r.liveClaims(ctx, pg)
+// adoptExistingClaims takes stock of the claims that exist before the first instance starts on these volumes: those that instances will use
+// become Fettle's, and the others are marked. It reports whether there are any. Claims of other volumes stay as they are.
+func (r *Reconciler) adoptExistingClaims(ctx context.Context, pg *databasev1alpha1.PostgreSQL, volumes int) (found bool, err error) {
+	all, err := r.liveClaims(ctx, pg)
 	if err != nil {
 		return false, err
+	}
+	var claims []metav1.PartialObjectMetadata
+	existing := map[int]bool{}
+	for _, claim := range all {
+		set, _, _ := parseClaim(pg, claim.Name)
+		if set == volumes {
+			claims = append(claims, claim)
+		}
+		existing[set] = existing[set] || !isTerminating(pg, &claim)
 	}
 	for i := range claims {
 		if isTerminating(pg, &claims[i]) {
 			return false, &claimTerminatingError{claims[i].Name}
 		}
 	}
+	if err := mayStartOn(pg, volumes, existing); err != nil {
+		return false, err
+	}
 	for i := range claims {
 		claim := &claims[i]
-		ordinal, _ := claimOrdinal(pg, claim.Name)
+		_, ordinal, _ := parseClaim(pg, claim.Name)
 		mark := ""
 		if ordinal >= replicas(pg) {
 			mark = string(pg.UID)
@@ -105,6 +117,9 @@ func (r *Reconciler) adoptExistingClaims(ctx context.Context, pg *databasev1alph
 func (r *Reconciler) adopt(ctx context.Context, pg *databasev1alpha1.PostgreSQL, claim *metav1.PartialObjectMetadata, mark string) error {
 	changed := claim.DeepCopy()
 	changed.Labels = mergeMaps(claim.Labels, labels(pg))
+	if in := pg.Inherited(); in != nil {
+		changed.Labels, changed.Annotations = mergeMaps(changed.Labels, in.Labels), mergeMaps(changed.Annotations, in.Annotations)
+	}
 	delete(changed.Annotations, databasev1alpha1.AnnotationUnusedBy)
 	if mark != "" {
 		changed.Annotations = mergeMaps(changed.Annotations, map[string]string{databasev1alpha1.AnnotationUnusedBy: mark})
@@ -127,7 +142,7 @@ const (
 )
 
 // adoptClaims adopts the PVCs of running instances that lack Fettle's labels, because a user has created them. A mark is removed
-// from a claim that an instance uses by now.
+// from a claim that an instance uses by now. Claims inherit metadata here, because the template of claims is immutable.
 func (r *Reconciler) adoptClaims(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	return requeue.IfOutdated(ctx, r.adoptUsed(ctx, pg, c))
 }
@@ -141,7 +156,7 @@ func (r *Reconciler) adoptUsed(ctx context.Context, pg *databasev1alpha1.Postgre
 		switch {
 		case in.claim == nil:
 			missing = missing || r.Clock.Since(in.pod.CreationTimestamp.Time) > cacheLag
-		case in.claim.Annotations[databasev1alpha1.AnnotationUnusedBy] != "":
+		case in.claim.Annotations[databasev1alpha1.AnnotationUnusedBy] != "", !inherits(pg, in.claim):
 			if err := r.adopt(ctx, pg, &metav1.PartialObjectMetadata{ObjectMeta: in.claim.ObjectMeta}, ""); err != nil {
 				return err
 			}
@@ -171,7 +186,7 @@ func (r *Reconciler) adoptUnseen(ctx context.Context, pg *databasev1alpha1.Postg
 
 // ofClaim is the instance that uses the claim of that name; nil when none does.
 func (c *cluster) ofClaim(pg *databasev1alpha1.PostgreSQL, name string) *instance {
-	if ordinal, ok := claimOrdinal(pg, name); ok && ordinal < len(c.instances) {
+	if set, ordinal, ok := parseClaim(pg, name); ok && set == c.volumes && ordinal < len(c.instances) {
 		return &c.instances[ordinal]
 	}
 	return nil

@@ -12,13 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // claimsOf are bound claims of the instances with these numbers; the mark is on all of them.
 func claimsOf(mark string, ordinals ...int) (claims []corev1.PersistentVolumeClaim) {
 	for _, ordinal := range ordinals {
 		c := claim("1Gi", "1Gi")
-		c.Name = claimName(wanting(1), ordinal)
+		c.Name = agentapi.Claim("pg", 1, ordinal)
 		if mark != "" {
 			c.Annotations = map[string]string{databasev1alpha1.AnnotationUnusedBy: mark}
 		}
@@ -106,8 +107,8 @@ func TestClaims_ofInstances(t *testing.T) {
 		"data-pg-0": 0, "data-pg-1": 1, "data-pg-8": 8,
 		"data-pg-9": none, "data-pg-1-0": none, "data-pg": none, "data-other-0": none, "pg-0": none, "logs-pg-0": none, "data-data-pg-0": none,
 	} {
-		got, ok := claimOrdinal(wanting(1), name)
-		if !ok {
+		volumes, got, ok := parseClaim(wanting(1), name)
+		if !ok || volumes != 1 {
 			got = none
 		}
 		if got != want {

@@ -14,6 +14,7 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/conditions"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // isHibernated is true when all instances are stopped, as the spec asks.
@@ -60,6 +61,8 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditions.St
 		return primaryState(pg, seen, primary)
 	case pg.Spec.Hibernated:
 		return conditions.False(databasev1alpha1.ReasonScaling, "all instances are being stopped because spec.hibernated is true")
+	case c.switching:
+		return conditions.False(databasev1alpha1.ReasonVolumesSwitching, switchingVolumes(pg))
 	}
 	for i := range c.instances {
 		if bad := podProblemOf(&c.instances[i]); bad != nil && (len(c.instances) == 1 || neverReady(pg)) {
@@ -69,7 +72,21 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditions.St
 	if neverReady(pg) {
 		return firstReady(pg, seen)
 	}
+	if isRestored(pg) {
+		return restoring(pg, c)
+	}
 	return noPrimary(c)
+}
+
+// restoring tells of a primary that a restore in place is about to make.
+func restoring(pg *databasev1alpha1.PostgreSQL, c *cluster) conditions.State {
+	for i := range c.instances {
+		if v, ok := copyState(pg, &c.instances[i]); ok {
+			return v
+		}
+	}
+	name, _ := pg.RestoredBy()
+	return conditions.False(databasev1alpha1.ReasonVolumesSwitching, "the first instance is being started, to restore the backup of Restore "+name)
 }
 
 // noPrimary tells of a primary that there was once.
@@ -176,7 +193,7 @@ func unreadyState(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at 
 	case in.unschedulable() && c.primary() != nil:
 		// Only where another instance has the data, and the agents judge by those that run.
 		return conditions.False(bad.Reason, fmt.Sprintf("%s If the node is lost for good, delete the PVC and the pod: the instance is then recloned from %s (kubectl -n %s delete pvc/%s pod/%s)",
-			bad.Message, c.primary().name, pg.Namespace, claimName(pg, in.ordinal), in.name))
+			bad.Message, c.primary().name, pg.Namespace, agentapi.Claim(pg.Name, c.volumes, in.ordinal), in.name))
 	case in.risksDataLoss():
 		return conditions.False(databasev1alpha1.ReasonDataLossNotAccepted, notReady(pg, in))
 	case in.status != nil && in.status.NeedsReclone:

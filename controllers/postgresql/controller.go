@@ -40,8 +40,9 @@ const controllerName = "postgresql"
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// What the operator gives the agents, it has to have: leases, pods to label, events. Deleting a pod is the operator's own.
+// What the operator gives the agents, it has to have: leases, pods to label, events, the Backup to restore and its Secrets. Deleting a pod is the operator's own.
 // +kubebuilder:rbac:groups="",resources=events,verbs=create
+// +kubebuilder:rbac:groups=backup.fettle.dev,resources=backups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;watch;create;update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
 
@@ -153,7 +154,7 @@ func (r *Reconciler) requeueAfter(pg *databasev1alpha1.PostgreSQL, in *inputs, s
 	if seen.applyErr != nil {
 		return reconcile.Result{}, seen.applyErr
 	}
-	wait := pollIdle
+	wait := idlePoll(pg)
 	switch {
 	case in.rotating && seen.rejected == "" && seen.cluster.primary() != nil:
 		r.agents.forget(client.ObjectKeyFromObject(pg)) // ask again how far the standbys have replayed

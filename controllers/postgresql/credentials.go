@@ -125,6 +125,7 @@ func (c *credential) object(pg *databasev1alpha1.PostgreSQL, roots []byte) *core
 	if c.sslMode != "" {
 		s.Data[keySSLMode], s.Data[keyAuthority] = []byte(c.sslMode), roots
 	}
+	inherit(pg, s)
 	return s
 }
 

@@ -113,7 +113,7 @@ func TestWritesOfACreation(t *testing.T) {
 func play(t *testing.T, moments []moment) (writes []string) {
 	t.Helper()
 	clock := clocktesting.NewFakePassiveClock(start)
-	r := &Reconciler{Tools: reconciler.Tools{Clock: clock, Throttle: conditions.NewStatusThrottle(reconciler.CoalescingWindow, clock)}}
+	r := &Reconciler{Tools: reconciler.Tools{Options: reconciler.Options{Clock: clock}, Throttle: conditions.NewStatusThrottle(reconciler.CoalescingWindow, clock)}}
 	stored := wanting(int32(len(moments[0].words)/2 + 1))
 	stored.UID, stored.Generation, stored.CreationTimestamp = "pg", 1, metav1.NewTime(start)
 	stored.Status.Phase = databasev1alpha1.PhasePending
@@ -140,7 +140,7 @@ func play(t *testing.T, moments []moment) (writes []string) {
 // TestInstancesAloneWait holds that roles which are known one after another are one write.
 func TestInstancesAloneWait(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := &Reconciler{Tools: reconciler.Tools{Clock: clock, Throttle: conditions.NewStatusThrottle(reconciler.CoalescingWindow, clock)}}
+	r := &Reconciler{Tools: reconciler.Tools{Options: reconciler.Options{Clock: clock}, Throttle: conditions.NewStatusThrottle(reconciler.CoalescingWindow, clock)}}
 	before := wanting(2)
 	before.UID, before.Status.Phase, before.Status.Timeline = "pg", databasev1alpha1.PhaseRunning, 1
 	before.Status.InstanceStatuses = []databasev1alpha1.PostgreSQLInstance{{Name: "pg-0", Role: databasev1alpha1.RoleUnknown}}
@@ -159,7 +159,7 @@ func TestInstancesAloneWait(t *testing.T) {
 // TestApplyDatabaseObjects_once: what the primary has applied is not sent again, though the last answer of its agent is from before.
 func TestApplyDatabaseObjects_once(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := &Reconciler{Tools: reconciler.Tools{Clock: clock, Live: unreachable{}}, history: newHistory(clock), backoff: newApplyBackoff(clock)}
+	r := &Reconciler{Tools: reconciler.Tools{Options: reconciler.Options{Clock: clock}, Live: unreachable{}}, history: newHistory(clock), backoff: newApplyBackoff(clock)}
 	pg := wanting(1)
 	pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.SecretKeyReference{Name: "reader"}}}
 	in := &inputs{objectsHash: "wishes", cluster: *picture(1, "P"), passwords: map[string]password{}}

@@ -7,6 +7,7 @@ import (
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/podproblem"
@@ -81,6 +82,14 @@ type cluster struct {
 	// templateNotObserved is true until the controller of StatefulSets has seen the present template: a pod that is deleted before may be made
 	// re-created from the last one.
 	templateNotObserved bool
+	// volumes is the number of the volumes that the instances use. switching is set while they are stopped for others, and volumesBlocked is why
+	// the present ones stay although others are requested.
+	volumes        int
+	switching      bool
+	volumesBlocked string
+	// otherClaims are the names of PVCs of other volumes, and otherSize is the largest of them.
+	otherClaims []string
+	otherSize   resource.Quantity
 	// orphaned are the names of PVCs of a former PostgreSQL of this name that no instance uses, and that a person has to decide about.
 	orphaned []string
 }
@@ -197,13 +206,19 @@ func assemble(
 	statuses map[string]agentapi.Status, want podVersion,
 ) cluster {
 	c := cluster{set: set, templateNotObserved: templateNotObserved(set, want)}
+	c.volumes = presentVolumes(pg, &c, pods)
+	c.noteOthers(pg, claims)
 	count, isFenced := c.size(), fencedPods(pg)
 	if !pg.Spec.Hibernated {
 		count = max(count, replicas(pg))
 	}
 	podOf := map[int]*corev1.Pod{}
 	for i := range pods {
-		if ordinal, ok := agentapi.Ordinal(pg.Name, pods[i].Name); ok && ordinal < maxInstances {
+		ordinal, ok := agentapi.Ordinal(pg.Name, pods[i].Name)
+		if volumes := podVolumes(pg, &pods[i]); volumes != 0 && volumes != c.volumes {
+			continue // the cache still shows a pod of other volumes, which may seem to be the primary
+		}
+		if ok && ordinal < maxInstances {
 			podOf[ordinal] = &pods[i]
 			if !formerPod(&pods[i], set) { // its volume is not this PostgreSQL's
 				count = max(count, ordinal+1)
@@ -214,13 +229,29 @@ func assemble(
 		in := instance{ordinal: ordinal, name: agentapi.Pod(pg.Name, ordinal), pod: podOf[ordinal]}
 		in.fenced = isFenced(in.name)
 		in.observe(statuses, want)
-		if i := slices.IndexFunc(claims, func(claim corev1.PersistentVolumeClaim) bool { return claim.Name == claimName(pg, ordinal) }); i >= 0 {
+		if i := slices.IndexFunc(claims, func(claim corev1.PersistentVolumeClaim) bool {
+			return claim.Name == agentapi.Claim(pg.Name, c.volumes, ordinal)
+		}); i >= 0 {
 			in.claim = &claims[i]
 		}
 		c.instances = append(c.instances, in)
 	}
-	c.orphaned = orphanedClaims(pg, claims, func(ordinal int) bool { return ordinal < max(len(c.instances), replicas(pg)) })
+	c.orphaned = orphanedClaims(pg, c.volumes, claims, func(ordinal int) bool { return ordinal < max(len(c.instances), replicas(pg)) })
 	return c
+}
+
+// noteOthers notes the claims of other volumes.
+func (c *cluster) noteOthers(pg *databasev1alpha1.PostgreSQL, claims []corev1.PersistentVolumeClaim) {
+	for i := range claims {
+		if volumes, _, ok := parseClaim(pg, claims[i].Name); !ok || volumes == c.volumes || claims[i].DeletionTimestamp != nil {
+			continue
+		}
+		c.otherClaims = append(c.otherClaims, claims[i].Name)
+		if size := requested(&claims[i]); size.Cmp(c.otherSize) > 0 {
+			c.otherSize = size
+		}
+	}
+	slices.Sort(c.otherClaims)
 }
 
 // podVersion is what a pod has to be made from. An empty agentImage accepts every agent.

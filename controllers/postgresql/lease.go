@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -15,26 +16,26 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/postgres/agent"
 )
-
-// annotationFresh tells the agents that there were no volumes when the Lease was made: only then may one of them make an
-// empty database.
-const annotationFresh = "fettle.dev/fresh"
 
 // checkLease is what memory knows a look at the Lease by.
 const checkLease = "lease"
 
-// newLease is the Lease that the agents elect by. It lacks the label of Fettle's children on purpose: it changes every two
-// seconds, and only the agents need it.
+// newLease is the Lease that the agents elect by, about volumes that may hold data. It lacks the label of Fettle's children on purpose: it
+// changes every two seconds, and only the agents need it.
 func newLease(pg *databasev1alpha1.PostgreSQL) *coordinationv1.Lease {
-	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Name: pg.Name, Namespace: pg.Namespace, Labels: selector(pg),
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(pg, databasev1alpha1.GroupVersion.WithKind(ownerKind))},
 	}}
+	inherit(pg, lease)
+	return lease
 }
 
-// createLease makes the Lease before the first instance is started: free, for whoever is first.
-func (r *Reconciler) createLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL) error {
+// createLease makes the Lease before the first instance is started: free, for whoever is first. A Lease that is about other volumes is
+// reset, when no pod can hold it any more.
+func (r *Reconciler) createLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
 	key := client.ObjectKeyFromObject(pg)
 	r.history.due(key, checkLease, leaseInterval) // it is not checked again at once
 	lease := &coordinationv1.Lease{}
@@ -44,13 +45,9 @@ func (r *Reconciler) createLease(ctx context.Context, pg *databasev1alpha1.Postg
 		if err := r.dropVolumes(ctx, key); err != nil {
 			return err
 		}
-		inherited, err := r.adoptExistingClaims(ctx, pg)
-		if err != nil {
-			return err
-		}
 		lease = newLease(pg)
-		if !inherited {
-			lease.Annotations = map[string]string{annotationFresh: "true"}
+		if err := r.startLease(ctx, pg, in, lease); err != nil {
+			return err
 		}
 		if err := r.Client.Create(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create Lease %q: %w", pg.Name, err)
@@ -58,12 +55,42 @@ func (r *Reconciler) createLease(ctx context.Context, pg *databasev1alpha1.Postg
 		return nil
 	case err != nil:
 		return fmt.Errorf("get Lease %q: %w", pg.Name, err)
-	case metav1.IsControlledBy(lease, pg):
+	case metav1.IsControlledBy(lease, pg) && agent.LeaseVolumes(lease) == in.cluster.volumes:
 		return nil
+	case metav1.IsControlledBy(lease, pg):
+		return r.switchLease(ctx, pg, in, lease)
 	case lease.Labels[labelOwnerName] == pg.Name && lease.Labels[labelOwnerKind] == ownerKind:
 		return apierrors.NewConflict(coordinationv1.Resource("leases"), pg.Name, errLeaseOfFormer)
 	}
 	return &apply.ConflictError{OwnerKind: ownerKind, GVK: coordinationv1.SchemeGroupVersion.WithKind("Lease"), Namespace: pg.Namespace, Name: pg.Name}
+}
+
+// startLease fills a Lease in for the volumes that the instances will use.
+func (r *Reconciler) startLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, lease *coordinationv1.Lease) error {
+	found, err := r.adoptExistingClaims(ctx, pg, in.cluster.volumes)
+	if err != nil {
+		return err
+	}
+	recovery, err := restoredBy(pg, in, found)
+	if err != nil {
+		return err
+	}
+	return agent.ResetLease(lease, in.cluster.volumes, found, recovery)
+}
+
+// switchLease makes a Lease that is about other volumes one of those that the instances will use.
+func (r *Reconciler) switchLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, lease *coordinationv1.Lease) error {
+	if left, err := r.podLeft(ctx, pg); err != nil || left != "" {
+		return cmp.Or(err, error(&volumesError{fmt.Sprintf("pod %s of the previous volumes still exists: the instances start when it is gone", left)}))
+	}
+	if err := r.startLease(ctx, pg, in, lease); err != nil {
+		return err
+	}
+	// With the version that was read: the next reconcile sees what another client wrote.
+	if err := r.Client.Update(ctx, lease, client.FieldOwner(controllerName)); err != nil {
+		return fmt.Errorf("switch Lease %q to other volumes: %w", pg.Name, err)
+	}
+	return nil
 }
 
 // leaseOfFormerError waits for the garbage collector.
@@ -86,6 +113,9 @@ func (r *Reconciler) reconcileLease(ctx context.Context, pg *databasev1alpha1.Po
 		// No instance holds or released it: a candidate has to wait as for a holder that fell silent, and a
 		// holder that lives writes itself into it.
 		lease = newLease(pg)
+		if err := agent.ResetLease(lease, c.volumes, true, nil); err != nil {
+			return err
+		}
 		if err := r.Client.Create(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("re-create Lease %q: %w", pg.Name, err)
 		}

@@ -7,7 +7,6 @@ import (
 	"github.com/distribution/reference"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/reconciler"
 )
 
@@ -42,10 +41,6 @@ func ownerSecret(pg *databasev1alpha1.PostgreSQL) string     { return pg.Name + 
 // roleSecret is where the password of a role is that Fettle generates. No two roles have the same: their names have no '-'.
 func roleSecret(pg *databasev1alpha1.PostgreSQL, role databasev1alpha1.Identifier) string {
 	return pg.Name + "-role-" + strings.ReplaceAll(string(role), "_", "-")
-}
-
-func claimName(pg *databasev1alpha1.PostgreSQL, ordinal int) string {
-	return volumeData + "-" + agentapi.Pod(pg.Name, ordinal)
 }
 
 // labels of every child. "app" is for people who select by it; Fettle does not use it.

@@ -11,6 +11,7 @@ import (
 	apilabels "k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
+	backupv1alpha1 "github.com/fettle-dev/fettle/api/backup/v1alpha1"
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/apply"
 )
@@ -60,8 +61,10 @@ func TestNetworkPolicy_whoReachesWhat(t *testing.T) {
 		"app": {"shop", map[string]string{"app": "web"}}, "stranger": {"else", map[string]string{"app": "web"}},
 		"prometheus": {"monitoring", map[string]string{"app": "prometheus"}},
 		"operator":   {"fettle-system", map[string]string{"app.kubernetes.io/name": "fettle"}}, "outside": {},
+		"backup":            {"shop", map[string]string{backupv1alpha1.LabelPostgreSQL: "pg"}},
+		"backup of another": {"shop", map[string]string{backupv1alpha1.LabelPostgreSQL: "other"}},
 	}
-	everybody := []string{"app", "instance", "namesake", "operator", "other database", "outside", "prometheus", "stranger"}
+	everybody := []string{"app", "backup", "backup of another", "instance", "namesake", "operator", "other database", "outside", "prometheus", "stranger"}
 	agents := []string{"instance", "operator"}
 	named := func(namespace, app string) []networkingv1.NetworkPolicyPeer {
 		p := networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}
@@ -77,7 +80,7 @@ func TestNetworkPolicy_whoReachesWhat(t *testing.T) {
 		"by default": {want: map[int][]string{portPostgres: everybody, 8443: agents, portMetrics: everybody, portProbes: nil, 22: nil}},
 		"with clients": {
 			databasev1alpha1.PostgreSQLNetworkPolicy{From: named("", "web")},
-			map[int][]string{portPostgres: {"app", "instance"}, 8443: agents, portMetrics: everybody, portProbes: nil},
+			map[int][]string{portPostgres: {"app", "backup", "instance"}, 8443: agents, portMetrics: everybody, portProbes: nil},
 		},
 		"with Prometheus": {
 			databasev1alpha1.PostgreSQLNetworkPolicy{MetricsFrom: named("monitoring", "prometheus")},

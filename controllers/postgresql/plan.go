@@ -67,7 +67,7 @@ func next(pg *databasev1alpha1.PostgreSQL, c *cluster) (count int, s Step) {
 
 func nextUnfiltered(pg *databasev1alpha1.PostgreSQL, c *cluster) (count int, s Step) {
 	count, s = scale(pg, c)
-	if pg.Spec.Hibernated {
+	if pg.Spec.Hibernated || c.switching {
 		return count, s
 	}
 	if s.Code != NoStep || s.reason != "" {
@@ -94,6 +94,8 @@ func scale(pg *databasev1alpha1.PostgreSQL, c *cluster) (int, Step) {
 	switch {
 	case pg.Spec.Hibernated:
 		return hibernate(c)
+	case c.switching:
+		return stopForVolumes(pg, c)
 	case c.set == nil, want == size:
 		return want, Step{}
 	case size == 0:

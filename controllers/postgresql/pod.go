@@ -20,14 +20,13 @@ import (
 
 // The pod, as the agent expects it.
 const (
-	mainContainer = "postgres"
-	initContainer = "install"
+	mainContainer = databasev1alpha1.MainContainer
+	initContainer = databasev1alpha1.InstallContainer
 
 	portPostgres = 5432
 	portProbes   = 8080
 	portMetrics  = 9187
 
-	volumeData        = "data"
 	volumeBin         = "bin"
 	volumeRun         = "run"
 	volumeTmp         = "tmp"
@@ -41,7 +40,7 @@ const (
 )
 
 // podTemplate of an instance. What of the spec is in it needs another pod where it changes, and is in [asking] too.
-func podTemplate(pg *databasev1alpha1.PostgreSQL, agentImage string) *corev1ac.PodTemplateSpecApplyConfiguration {
+func podTemplate(pg *databasev1alpha1.PostgreSQL, agentImage string, volumeSet int) *corev1ac.PodTemplateSpecApplyConfiguration {
 	id := user(pg)
 	podContext, containerContext := podsecurity.Profile(appsv1.ProfileRestricted)
 	containerContext.WithRunAsNonRoot(true)
@@ -53,7 +52,7 @@ func podTemplate(pg *databasev1alpha1.PostgreSQL, agentImage string) *corev1ac.P
 		WithSecurityContext(podContext.WithRunAsUser(id).WithRunAsGroup(id).WithFSGroup(id).
 			WithFSGroupChangePolicy(corev1.FSGroupChangeOnRootMismatch)).
 		WithInitContainers(install(pg, agentImage).WithSecurityContext(containerContext)).
-		WithContainers(postgres(pg).WithSecurityContext(containerContext)).
+		WithContainers(postgres(pg, volumeSet).WithSecurityContext(containerContext)).
 		WithVolumes(volumes(pg)...)
 	placement(pg, spec)
 	for _, ref := range pg.Spec.ImagePullSecrets {
@@ -63,7 +62,7 @@ func podTemplate(pg *databasev1alpha1.PostgreSQL, agentImage string) *corev1ac.P
 	if at := pg.Annotations[databasev1alpha1.AnnotationRestart]; at != "" {
 		annotations[databasev1alpha1.AnnotationRestart] = at
 	}
-	return corev1ac.PodTemplateSpec().WithLabels(labels(pg)).WithAnnotations(annotations).WithSpec(spec)
+	return overlaid(pg, corev1ac.PodTemplateSpec().WithLabels(labels(pg)).WithAnnotations(annotations).WithSpec(spec))
 }
 
 func placement(pg *databasev1alpha1.PostgreSQL, spec *corev1ac.PodSpecApplyConfiguration) {
@@ -128,7 +127,7 @@ func install(pg *databasev1alpha1.PostgreSQL, agentImage string) *corev1ac.Conta
 	return c
 }
 
-func postgres(pg *databasev1alpha1.PostgreSQL) *corev1ac.ContainerApplyConfiguration {
+func postgres(pg *databasev1alpha1.PostgreSQL, volumeSet int) *corev1ac.ContainerApplyConfiguration {
 	c := corev1ac.Container().
 		WithName(mainContainer).
 		WithImage(pg.Spec.EffectiveImage()).
@@ -144,7 +143,7 @@ func postgres(pg *databasev1alpha1.PostgreSQL) *corev1ac.ContainerApplyConfigura
 		WithReadinessProbe(probe("/readyz", 2, 2, 1)).
 		WithLivenessProbe(probe("/livez", 5, 5, 3).WithTerminationGracePeriodSeconds(10)).
 		WithVolumeMounts(
-			mount(volumeData, "/data"), mount(volumeBin, "/fettle-bin").WithReadOnly(true), mount(volumeRun, "/run/fettle"),
+			mount(agentapi.ClaimTemplate(volumeSet), "/data"), mount(volumeBin, "/fettle-bin").WithReadOnly(true), mount(volumeRun, "/run/fettle"),
 			mount(volumeTmp, "/tmp"), mount(volumeMemory, "/dev/shm"),
 			mount(volumeServer, "/etc/fettle/tls/server").WithReadOnly(true),
 			mount(volumeReplication, "/etc/fettle/tls/replication").WithReadOnly(true),

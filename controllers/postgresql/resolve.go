@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	backupv1alpha1 "github.com/fettle-dev/fettle/api/backup/v1alpha1"
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
@@ -51,6 +52,13 @@ type inputs struct {
 	// issued is what cert-manager has made; nil where it is not asked. certificateAPI is true where there is one to ask.
 	issued         *issuedCertificate
 	certificateAPI bool
+	// restore is what a Restore restores in place, and recovery is that or spec.bootstrap.recovery; nil for none.
+	restore, recovery *databasev1alpha1.PostgreSQLRecovery
+	// recoverFrom is the destination of the Backup to restore; nil for none, or while there is no such Backup.
+	recoverFrom *backupv1alpha1.Destination
+	// backup is set when the Backup is applied. identity are the annotations that give the agents access to the bucket.
+	backup   bool
+	identity map[string]string
 	// apiRetry is when to look again for an API that is asked for, and is defined but not served yet; 0 where there is none.
 	apiRetry time.Duration
 }
@@ -67,16 +75,19 @@ func (r *Reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	if err := r.certify(ctx, pg, in); err != nil {
 		return nil, err
 	}
+	if err := r.resolveRecovery(ctx, pg, in); err != nil {
+		return nil, err
+	}
 	want := podVersion{revision: revisionOf(pg)}
 	if rollsAgent(pg) {
 		want.agentImage = in.agentImage
 	}
-	age := pollIdle
+	age := idlePoll(pg)
 	if !pg.Spec.Paused && !settled(pg, new(assemble(pg, set, pods, claims, r.agents.last(client.ObjectKeyFromObject(pg)), want))) {
 		age = pollActive // also while an agent's last answer was that it is not ready: it is not to be believed for a minute
 	}
 	in.cluster = assemble(pg, set, pods, claims, r.agents.statuses(ctx, pg, &in.certificates, pods, age), want)
-	if err := r.adoptClaims(ctx, pg, &in.cluster); err != nil {
+	if err := errors.Join(r.adoptClaims(ctx, pg, &in.cluster), r.decideVolumes(ctx, pg, &in.cluster)); err != nil {
 		return nil, err
 	}
 	if err := r.checkTokens(ctx, pg, &in.cluster); err != nil {
@@ -91,7 +102,7 @@ func (r *Reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	if size := templateSize(&in.cluster); size != nil {
 		in.templateSize = *size // until the StatefulSet is re-created
 	}
-	if err := r.passwords(ctx, pg, in); err != nil {
+	if err := errors.Join(r.passwords(ctx, pg, in), r.resolveBackup(ctx, pg, in)); err != nil {
 		return nil, err
 	}
 	return in, r.resolveOptionalAPIs(ctx, pg, in)
@@ -100,8 +111,8 @@ func (r *Reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 // agentImage is the image that new pods get their agent from: the operator's own, or where agents are updated by hand alone the one
 // that the template has.
 func agentImage(pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet, own string) string {
-	if rollsAgent(pg) || pg.Spec.AgentUpdatePolicy != databasev1alpha1.AgentUpdateManual {
-		return own
+	if rollsAgent(pg) || pg.Spec.AgentUpdatePolicy != databasev1alpha1.AgentUpdateManual || isRestored(pg) {
+		return own // an older agent may not know how to restore in place
 	}
 	template := ""
 	if set != nil {
@@ -124,7 +135,7 @@ func settled(pg *databasev1alpha1.PostgreSQL, c *cluster) bool {
 	}
 	volumes := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLVolumesReady)
 	steady := (configuredBefore(pg) || onlyForeignSecrets(pg)) && volumes != nil &&
-		(volumes.Status == metav1.ConditionTrue || volumes.Reason == databasev1alpha1.ReasonOrphanedVolumes) // that may stay for days
+		(volumes.Status == metav1.ConditionTrue || volumes.Reason == databasev1alpha1.ReasonOrphanedVolumes || volumes.Reason == databasev1alpha1.ReasonVolumesUnknown) // that may stay for days
 	return steady && c.set != nil && len(c.instances) == c.size() && c.primary() != nil &&
 		c.primary().name == pg.Status.Primary && pg.Annotations[databasev1alpha1.AnnotationSwitchover] == ""
 }

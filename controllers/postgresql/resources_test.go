@@ -26,13 +26,15 @@ type testCase struct {
 	MonitoringMissing bool                        `json:"monitoringMissing"`
 	// CertManagerMissing is true where the cluster has no Certificate.
 	CertManagerMissing bool `json:"certManagerMissing"`
+	// Identity are the annotations for access to a bucket.
+	Identity map[string]string `json:"identity"`
 }
 
 // TestDesired compares what would be sent with testdata/*.golden.yaml; `go test ./controllers/postgresql -update` writes them.
 func TestDesired(t *testing.T) {
 	golden.Cases(t, 5, func(t *testing.T, c testCase) string {
 		t.Helper()
-		pod := apply.Convert[corev1.PodSpec](podTemplate(&c.PG, "agent").Spec)
+		pod := apply.Convert[corev1.PodSpec](podTemplate(&c.PG, "agent", 1).Spec)
 		if violations, err := podsecurity.Violations(pod, appsv1.ProfileRestricted); err != nil || len(violations) > 0 {
 			t.Errorf("violations of Pod Security: %v, %v", violations, err)
 		}
@@ -46,6 +48,7 @@ func (c *testCase) render(t *testing.T) string {
 	// Keys and certificates differ each time, and have tests of their own.
 	in.certificates.ca = &pki.CA{Pair: pki.Pair{Certificate: []byte("authority"), Key: []byte("key")}}
 	in.certificates.serving = serving{roots: []byte("roots")}
+	in.backup, in.identity = backsUp(&c.PG), c.Identity
 	in.certificateAPI = !c.CertManagerMissing
 	if c.PG.Spec.TLS.IssuerRef != nil {
 		in.issued = &issuedCertificate{missing: c.CertManagerMissing}

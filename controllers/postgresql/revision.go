@@ -10,6 +10,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/podtemplate"
 )
 
 // restartRequests is what users ask of a pod: a change of it replaces the pods. What the operator adds to the template is left out, and so
@@ -32,6 +33,8 @@ type restartRequests struct {
 	Affinity                      *corev1.Affinity                  `json:"affinity,omitempty"`
 	TopologySpreadConstraints     []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitzero"`
 	Restart                       string                            `json:"restart,omitempty"`
+	PodTemplate                   map[string]any                    `json:"podTemplate,omitempty"`
+	InheritedMetadata             *fettlev1.InheritedMetadata       `json:"inheritedMetadata,omitempty"`
 }
 
 // revisionOf is the hash of what pg asks of its pods.
@@ -43,7 +46,8 @@ func revisionOf(pg *databasev1alpha1.PostgreSQL) string {
 		TerminationGracePeriodSeconds: *spec.TerminationGracePeriodSeconds,
 		PriorityClassName:             spec.PriorityClassName, NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations,
 		Affinity: spec.Affinity, TopologySpreadConstraints: spec.TopologySpreadConstraints,
-		Restart: pg.Annotations[databasev1alpha1.AnnotationRestart],
+		Restart: pg.Annotations[databasev1alpha1.AnnotationRestart], PodTemplate: podtemplate.Canonical(spec.PodTemplate),
+		InheritedMetadata: pg.Inherited(),
 	})
 }
 

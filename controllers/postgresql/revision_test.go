@@ -44,7 +44,7 @@ func TestUpgradesRestartNothing(t *testing.T) {
 func TestRevisionIsOfThePod(t *testing.T) {
 	everything := ofTestdata(t, "everything")
 	pod := func(pg *databasev1alpha1.PostgreSQL) string {
-		raw, err := json.Marshal(podTemplate(pg, testAgent))
+		raw, err := json.Marshal(podTemplate(pg, testAgent, 1))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,8 @@
 package postgresql
 
 import (
+	"slices"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -42,14 +44,15 @@ func servicePort(name string, number int32) *corev1ac.ServicePortApplyConfigurat
 	return corev1ac.ServicePort().WithName(name).WithProtocol("TCP").WithPort(number).WithTargetPort(intstr.FromString(name))
 }
 
-func serviceAccount(pg *databasev1alpha1.PostgreSQL) *corev1ac.ServiceAccountApplyConfiguration {
-	return corev1ac.ServiceAccount(pg.Name, pg.Namespace).WithLabels(labels(pg)).WithAutomountServiceAccountToken(false)
+// serviceAccount of the agents. The annotations of identity grant access to a bucket to pods that start later.
+func serviceAccount(pg *databasev1alpha1.PostgreSQL, identity map[string]string) *corev1ac.ServiceAccountApplyConfiguration {
+	return corev1ac.ServiceAccount(pg.Name, pg.Namespace).WithLabels(labels(pg)).WithAnnotations(identity).WithAutomountServiceAccountToken(false)
 }
 
 // role is what the agents may do.
-func role(pg *databasev1alpha1.PostgreSQL) *rbacv1ac.RoleApplyConfiguration {
+func role(pg *databasev1alpha1.PostgreSQL, in *inputs) *rbacv1ac.RoleApplyConfiguration {
 	r := rbacv1ac.Role(pg.Name, pg.Namespace).WithLabels(labels(pg))
-	for _, rule := range agent.PolicyRules(pg.Name, maxInstances) {
+	for _, rule := range slices.Concat(agent.PolicyRules(pg.Name, maxInstances, storeSecrets(pg)...), recoveryRules(in)) {
 		r.WithRules(rbacv1ac.PolicyRule().WithAPIGroups(rule.APIGroups...).WithResources(rule.Resources...).
 			WithResourceNames(rule.ResourceNames...).WithVerbs(rule.Verbs...))
 	}

@@ -9,13 +9,17 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // statefulSet runs count instances. Its pods are all started at once, and replaced by the operator alone. A claim outlives
 // its pod and the StatefulSet always; see deletion.go.
 func statefulSet(pg *databasev1alpha1.PostgreSQL, in inputs, count int) *appsv1ac.StatefulSetApplyConfiguration {
-	template := podTemplate(pg, in.agentImage)
+	template := podTemplate(pg, in.agentImage, in.cluster.volumes)
 	template.WithAnnotations(map[string]string{annotationRevision: revisionOf(pg), annotationAgentImage: in.agentImage})
+	if in.identity[azureIdentity] != "" {
+		template.WithLabels(map[string]string{azureIdentityUse: "true"}) // for new pods: it is not in the revision
+	}
 	return appsv1ac.StatefulSet(pg.Name, pg.Namespace).
 		WithLabels(labels(pg)).
 		WithSpec(appsv1ac.StatefulSetSpec().
@@ -29,11 +33,11 @@ func statefulSet(pg *databasev1alpha1.PostgreSQL, in inputs, count int) *appsv1a
 				WithWhenDeleted(k8sappsv1.RetainPersistentVolumeClaimRetentionPolicyType).
 				WithWhenScaled(k8sappsv1.RetainPersistentVolumeClaimRetentionPolicyType)).
 			WithTemplate(template).
-			WithVolumeClaimTemplates(claimTemplate(pg, in.templateSize)))
+			WithVolumeClaimTemplates(claimTemplate(pg, in.cluster.volumes, in.templateSize)))
 }
 
-// claimTemplate is immutable: the StatefulSet is re-created for another size, see growth.replaceSet.
-func claimTemplate(pg *databasev1alpha1.PostgreSQL, size resource.Quantity) *corev1ac.PersistentVolumeClaimApplyConfiguration {
+// claimTemplate is immutable: the StatefulSet is re-created for another size, see growth.replaceSet, and for other volumes.
+func claimTemplate(pg *databasev1alpha1.PostgreSQL, volumeSet int, size resource.Quantity) *corev1ac.PersistentVolumeClaimApplyConfiguration {
 	spec := corev1ac.PersistentVolumeClaimSpec().
 		WithAccessModes(corev1.ReadWriteOnce).
 		WithVolumeMode(corev1.PersistentVolumeFilesystem).
@@ -42,5 +46,5 @@ func claimTemplate(pg *databasev1alpha1.PostgreSQL, size resource.Quantity) *cor
 		spec.WithStorageClassName(*pg.Spec.StorageClassName)
 	}
 	claim := &corev1ac.PersistentVolumeClaimApplyConfiguration{}
-	return claim.WithName(volumeData).WithLabels(labels(pg)).WithSpec(spec)
+	return claim.WithName(agentapi.ClaimTemplate(volumeSet)).WithLabels(labels(pg)).WithSpec(spec)
 }

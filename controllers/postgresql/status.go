@@ -54,8 +54,8 @@ type observed struct {
 // summarized are the conditions that make up Ready, the first in trouble first.
 var summarized = []string{
 	databasev1alpha1.PostgreSQLApplied, databasev1alpha1.PostgreSQLVolumesReady, databasev1alpha1.PostgreSQLPrimaryReady,
-	databasev1alpha1.PostgreSQLInstancesReady, databasev1alpha1.PostgreSQLConfigured, databasev1alpha1.PostgreSQLMonitored,
-	databasev1alpha1.PostgreSQLCertified,
+	databasev1alpha1.PostgreSQLInstancesReady, databasev1alpha1.PostgreSQLConfigured, databasev1alpha1.PostgreSQLArchiving,
+	databasev1alpha1.PostgreSQLMonitored, databasev1alpha1.PostgreSQLCertified,
 }
 
 // setStatus writes into pg's status what was observed.
@@ -69,6 +69,8 @@ func setStatus(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	conditions.SetState(pg, databasev1alpha1.PostgreSQLPrimaryReady, true, primaryReady(pg, seen))
 	conditions.SetState(pg, databasev1alpha1.PostgreSQLInstancesReady, true, instancesReady(pg, seen))
 	conditions.SetState(pg, databasev1alpha1.PostgreSQLConfigured, true, configured(pg, seen, settled))
+	conditions.SetState(pg, databasev1alpha1.PostgreSQLArchiving, wantsBackup(pg), archiving(pg, &seen.cluster))
+	st.LastArchivedTime = lastArchived(st.LastArchivedTime, pg, &seen.cluster)
 	conditions.SetState(pg, databasev1alpha1.PostgreSQLMonitored, pg.Spec.Monitoring.Enabled, monitored(seen))
 	conditions.SetState(pg, databasev1alpha1.PostgreSQLCertified, seen.issued != nil, certified(seen.issued, seen.serving))
 	problem := summarize(pg)
@@ -112,7 +114,7 @@ func kstatusOf(ready bool, problem metav1.Condition) string {
 var stalled = []string{
 	databasev1alpha1.ReasonParametersInvalid, databasev1alpha1.ReasonApplyRejected,
 	databasev1alpha1.ReasonDataLossNotAccepted, databasev1alpha1.ReasonRecloneNeeded, databasev1alpha1.ReasonOrphanedVolumes,
-	databasev1alpha1.ReasonSourceRejected, databasev1alpha1.ReasonSourceUntrusted,
+	databasev1alpha1.ReasonVolumesUnknown, databasev1alpha1.ReasonSourceRejected, databasev1alpha1.ReasonSourceUntrusted,
 	databasev1alpha1.ReasonSourceUnsuitable, databasev1alpha1.ReasonSourceTooLarge,
 }
 
@@ -132,14 +134,18 @@ func describe(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 		}
 	}
 	st.Instances, st.ReadyInstances, st.Selector = int32(c.size()), 0, k8slabels.FormatLabels(selector(pg)) //nolint:gosec // at most 9
-	st.InstanceStatuses = nil
+	st.InstanceStatuses, st.Progress = nil, nil
 	for i := range c.instances {
 		one := describeOne(&c.instances[i])
 		if c.instances[i].ready() {
 			st.ReadyInstances++
 		}
+		if s := c.instances[i].status; s != nil && s.Progress != nil {
+			st.Progress = s.Progress // only the first instance restores a backup
+		}
 		st.InstanceStatuses = append(st.InstanceStatuses, one)
 	}
+	st.Volumes = int32(c.volumes) //nolint:gosec // at most 999
 	st.CredentialsSecret = ownerSecret(pg)
 	if st.ConnectionString == "" && !seen.objectsApplied {
 		return // the database does not exist yet
@@ -205,9 +211,12 @@ func onlyForeignSecrets(pg *databasev1alpha1.PostgreSQL) bool {
 	return c != nil && c.Reason == fettlev1.ReasonNameConflict && c.ObservedGeneration == pg.Generation
 }
 
-// present leaves out the conditions that do not apply.
+// present leaves out the conditions that do not apply. Archiving that is about to start is no problem.
 func present(conds []metav1.Condition) []string {
-	return slices.DeleteFunc(slices.Clone(summarized), func(t string) bool { return meta.FindStatusCondition(conds, t) == nil })
+	return slices.DeleteFunc(slices.Clone(summarized), func(t string) bool {
+		c := meta.FindStatusCondition(conds, t)
+		return c == nil || t == databasev1alpha1.PostgreSQLArchiving && c.Status == metav1.ConditionUnknown
+	})
 }
 
 // setBlocked reports a Secret that belongs to another owner or cannot be used. Nothing else was reconciled: of the instances it is known
@@ -251,7 +260,7 @@ func phase(pg *databasev1alpha1.PostgreSQL, seen *observed, problem metav1.Condi
 		return databasev1alpha1.PhaseHibernated
 	case problem.Status == metav1.ConditionTrue:
 		return databasev1alpha1.PhaseRunning
-	case slices.Contains(updating, problem.Reason):
+	case slices.Contains(updating, problem.Reason), isRestored(pg) && inProgress(problem.Reason):
 		return databasev1alpha1.PhaseUpdating
 	case neverReady(pg) && onlyCreating(problem):
 		return databasev1alpha1.PhaseCreating
@@ -266,7 +275,7 @@ func phase(pg *databasev1alpha1.PostgreSQL, seen *observed, problem metav1.Condi
 
 // updating are the reasons of work that goes on as planned.
 var updating = []string{
-	databasev1alpha1.ReasonUpdating, databasev1alpha1.ReasonScaling, databasev1alpha1.ReasonSwitchover, databasev1alpha1.ReasonVolumeGrowing,
+	databasev1alpha1.ReasonUpdating, databasev1alpha1.ReasonScaling, databasev1alpha1.ReasonSwitchover, databasev1alpha1.ReasonVolumeGrowing, databasev1alpha1.ReasonVolumesSwitching,
 }
 
 func onlyCreating(problem metav1.Condition) bool {

@@ -36,6 +36,9 @@ type growth struct {
 // a volume fills up. It depends on no instance's health: a full volume is a reason to grow, not to wait.
 func grow(pg *databasev1alpha1.PostgreSQL, c *cluster) growth {
 	size := pg.Spec.Storage.DeepCopy()
+	if c.otherSize.Cmp(size) > 0 {
+		size = c.otherSize // the data of the former volumes have to fit
+	}
 	for i := range c.instances {
 		if asked := requested(c.instances[i].claim); asked.Cmp(size) > 0 {
 			size = asked
@@ -54,7 +57,7 @@ func grow(pg *databasev1alpha1.PostgreSQL, c *cluster) growth {
 	}
 	g := growth{size: size, patch: smaller(c, size)}
 	settled := c.size() == replicas(pg) || pg.Spec.Hibernated && c.size() == 0 // the new one starts with the number that is wanted
-	g.replaceSet = settled && len(g.patch) == 0 && c.set != nil && templateSize(c) != nil && templateSize(c).Cmp(size) != 0
+	g.replaceSet = settled && !c.switching && len(g.patch) == 0 && c.set != nil && templateSize(c) != nil && templateSize(c).Cmp(size) != 0
 	return g
 }
 
@@ -150,6 +153,9 @@ func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed 
 	if failed != nil {
 		return conditions.False(databasev1alpha1.ReasonVolumeStuck, fmt.Sprintf("the volumes cannot be resized: %s; %s", failed, growthAdvice(failed)))
 	}
+	if c.volumesBlocked != "" {
+		return conditions.False(databasev1alpha1.ReasonVolumesUnknown, c.volumesBlocked)
+	}
 	if len(c.orphaned) > 0 {
 		return conditions.False(databasev1alpha1.ReasonOrphanedVolumes, orphanedVolumes(pg, c.orphaned))
 	}
@@ -158,7 +164,7 @@ func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed 
 			return *v
 		}
 	}
-	return conditions.True(databasev1alpha1.ReasonVolumesReady, "all volumes are bound and have the requested size"+copiedNothing(pg, c))
+	return conditions.True(databasev1alpha1.ReasonVolumesReady, "all volumes are bound and have the requested size"+copiedNothing(pg, c)+keptVolumes(c))
 }
 
 // orphanedVolumes says what to do about PVCs that no instance uses, and that one may have used as the last primary.
@@ -203,14 +209,19 @@ func claimState(i *instance, g growth, now time.Time) *conditions.State {
 	return nil
 }
 
-// copiedNothing adds that the data are those of an earlier PostgreSQL of this name, where the spec asks for a copy of another server.
+// copiedNothing adds that the data are those of an earlier PostgreSQL of this name, where the spec asks for a copy of another server or
+// a restored backup.
 func copiedNothing(pg *databasev1alpha1.PostgreSQL, c *cluster) string {
-	if pg.Spec.Bootstrap.PgBasebackup == nil || !slices.ContainsFunc(c.instances, func(i instance) bool {
+	field := "pgBasebackup copied"
+	if pg.Spec.Bootstrap.Recovery != nil {
+		field = "recovery restored"
+	}
+	if !pg.Spec.Bootstrap.Copies() || !slices.ContainsFunc(c.instances, func(i instance) bool {
 		return i.claim != nil && i.claim.CreationTimestamp.Before(&pg.CreationTimestamp)
 	}) {
 		return ""
 	}
-	return "; they hold the data of an earlier PostgreSQL of this name, so spec.bootstrap.pgBasebackup copied nothing. For a new copy, delete this PostgreSQL and its PVCs"
+	return "; they hold the data of an earlier PostgreSQL of this name, so spec.bootstrap." + field + " nothing. For a new copy, delete this PostgreSQL and its PVCs"
 }
 
 // growthAdvice says what to do where the API server refuses a larger claim. Kubernetes answers 403 to all of these, and nothing but

@@ -10,8 +10,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	backupv1alpha1 "github.com/fettle-dev/fettle/api/backup/v1alpha1"
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/reconciler"
 )
@@ -21,6 +23,7 @@ const (
 	indexPasswordSecrets = "passwordSecret"
 	indexOptional        = "optional-apis"
 	indexOwner           = "owner-postgresql"
+	indexRecovery        = "recovery-backup"
 )
 
 // watch adds the triggers of the controller. What is owned has no predicate: readiness lives in status. The Lease is not
@@ -33,7 +36,9 @@ func (r *Reconciler) watch(b *builder.Builder) {
 		Owns(&rbacv1.RoleBinding{}).
 		Owns(&policyv1.PodDisruptionBudget{}).
 		Owns(&networkingv1.NetworkPolicy{}).
+		Owns(&backupv1alpha1.Backup{}).
 		Watches(&databasev1alpha1.PostgreSQL{}, r.deletions.handler()).
+		Watches(&backupv1alpha1.Backup{}, r.EnqueueBy(indexRecovery, ""), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, r.EnqueueOwner()). // the kind does not control pods, claims, and credentials that outlive it
 		Watches(&corev1.PersistentVolumeClaim{}, r.EnqueueOwner())
 	r.apis.Trigger(b, func(ctx context.Context, kind string) []reconcile.Request {
@@ -56,6 +61,12 @@ var indexes = []reconciler.Index{
 	}},
 	{Object: &databasev1alpha1.PostgreSQL{}, Field: indexOptional, Values: func(o client.Object) []string {
 		return optionalKinds(o.(*databasev1alpha1.PostgreSQL))
+	}},
+	{Object: &databasev1alpha1.PostgreSQL{}, Field: indexRecovery, Values: func(o client.Object) []string {
+		if from := o.(*databasev1alpha1.PostgreSQL).Spec.Bootstrap.Recovery; from != nil && from.Backup != "" {
+			return []string{from.Backup}
+		}
+		return nil
 	}},
 	{Object: &corev1.Pod{}, Field: indexOwner, Values: reconciler.OwnerNames(ownerKind)},
 }

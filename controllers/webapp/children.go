@@ -60,9 +60,14 @@ type plan struct {
 	own, running revision
 	// waitingForRefs is true if the Deployment does not change because a reference is missing.
 	waitingForRefs bool
+	// rejected is the reason why spec.podTemplate can't be used, and the Deployment does not change; nil if it can.
+	rejected error
 	// autoscaled has the bounds of the autoscaler that sets the number of pods; nil while spec.replicas does.
 	autoscaled *bounds
 }
+
+// held reports whether the Deployment is not applied.
+func (p plan) held() bool { return p.waitingForRefs || p.rejected != nil }
 
 // desired returns the desired children of app, in the order in which they are applied.
 func desired(app *appsv1.WebApp, in inputs) plan {
@@ -72,7 +77,7 @@ func desired(app *appsv1.WebApp, in inputs) plan {
 		p.running = *in.good
 	}
 	p.waitingForRefs = configMissing(in.config) != nil
-	if !p.waitingForRefs {
+	if p.rejected = rejectedPodTemplate(app, in); !p.held() {
 		p.objects = append(p.objects, deployment(app, in, p))
 	}
 	p.objects = append(p.objects, service(app))
@@ -316,15 +321,15 @@ func wanted(d *k8sappsv1.Deployment) int32 {
 }
 
 // scaledTo returns the number of pods that holdReplicasForHPA writes; nil for none. When an autoscaler takes over, it is the current
-// number: a field without an owner would fall back to its default of one pod. While a reference is missing and the pod template does
-// not change, it is the number in the spec.
+// number: a field without an owner would fall back to its default of one pod. While the pod template does not change, because a
+// reference is missing or spec.podTemplate can't be used, it is the number in the spec.
 func scaledTo(app *appsv1.WebApp, p plan, d *k8sappsv1.Deployment) *int32 {
 	switch {
 	case d == nil:
 		return nil
-	case p.waitingForRefs && p.autoscaled == nil && wanted(d) != replicas(app):
+	case p.held() && p.autoscaled == nil && wanted(d) != replicas(app):
 		return new(replicas(app))
-	case !p.waitingForRefs && p.autoscaled != nil && d.Annotations[annotationReplicas] != "":
+	case !p.held() && p.autoscaled != nil && d.Annotations[annotationReplicas] != "":
 		return new(wanted(d))
 	default:
 		return nil

@@ -44,7 +44,7 @@ func (c testCase) inputs() inputs {
 
 // TestDesired compares what would be sent with testdata/*.golden.yaml; `go test ./controllers/webapp -update` writes them.
 func TestDesired(t *testing.T) {
-	golden.Cases(t, 6, func(t *testing.T, c testCase) string {
+	golden.Cases(t, 8, func(t *testing.T, c testCase) string {
 		t.Helper()
 		return golden.YAML(t, desired(&c.App, c.inputs()).objects)
 	})

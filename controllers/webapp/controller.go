@@ -159,7 +159,7 @@ func (r *Reconciler) apply(ctx context.Context, app *appsv1.WebApp, in inputs, p
 			return cmp.Or(err, errPortsTaken)
 		}
 	}
-	return cmp.Or(applyErr, r.Applier.Prune(ctx, app, toPrune(app, in, p)...))
+	return cmp.Or(p.rejected, applyErr, r.Applier.Prune(ctx, app, toPrune(app, in, p)...))
 }
 
 // holdReplicasForHPA writes only the number of pods, as another field owner, if the Deployment is not applied or is applied without
@@ -373,8 +373,8 @@ var indexes = []reconciler.Index{
 		return keys
 	}},
 	{Object: &appsv1.WebApp{}, Field: indexOptional, Values: func(o client.Object) []string { return optionalKinds(o.(*appsv1.WebApp)) }},
-	{Object: &appsv1.WebApp{}, Field: indexClass, Values: ofIngress(func(app *appsv1.WebApp) string { return app.Spec.Ingress.ClassName })},
-	{Object: &appsv1.WebApp{}, Field: indexTLS, Values: ofIngress(tlsSecret)},
+	{Object: &appsv1.WebApp{}, Field: indexClass, Values: ofIngress(func(app *appsv1.WebApp) []string { return []string{app.Spec.Ingress.ClassName} })},
+	{Object: &appsv1.WebApp{}, Field: indexTLS, Values: ofIngress(tlsSecrets)},
 	{Object: &appsv1.WebApp{}, Field: indexGateways, Values: func(o client.Object) []string {
 		app, keys := o.(*appsv1.WebApp), []string{}
 		if app.Spec.Gateway != nil {
@@ -394,13 +394,13 @@ var indexes = []reconciler.Index{
 }
 
 // ofIngress indexes WebApps by the references of their Ingress.
-func ofIngress(name func(*appsv1.WebApp) string) client.IndexerFunc {
+func ofIngress(names func(*appsv1.WebApp) []string) client.IndexerFunc {
 	return func(o client.Object) []string {
 		app := o.(*appsv1.WebApp)
-		if app.Spec.Ingress == nil || name(app) == "" {
+		if app.Spec.Ingress == nil {
 			return nil
 		}
-		return []string{name(app)}
+		return slices.DeleteFunc(names(app), func(name string) bool { return name == "" })
 	}
 }
 

@@ -2,8 +2,6 @@ package webapp
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,15 +9,20 @@ import (
 	"github.com/distribution/reference"
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/podsecurity"
+	"github.com/fettle-dev/fettle/internal/podtemplate"
+	"github.com/fettle-dev/fettle/internal/policy"
 	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
@@ -35,7 +38,7 @@ const (
 	// annotationReplicas, on the Deployment, is present while spec.replicas sets the number of pods, not an autoscaler.
 	annotationReplicas = "fettle.dev/replicas"
 
-	mainContainer = "app"
+	mainContainer = appsv1.MainContainer
 	mainPort      = "http"
 	historyLimit  = 5
 )
@@ -55,8 +58,36 @@ const (
 	tmpPath   = "/tmp"
 )
 
-// podTemplate is the pod template of the spec, without its revision.
+// podTemplate is the pod template of the spec, without its revision. A spec.podTemplate that can't be merged is left out: the Deployment is
+// not applied then, see rejectedPodTemplate.
 func podTemplate(app *appsv1.WebApp, in inputs) *corev1ac.PodTemplateSpecApplyConfiguration {
+	t := generatedPodTemplate(app, in)
+	if !podtemplate.IsSet(app.Spec.PodTemplate) {
+		return t
+	}
+	_, added := podsecurity.Profile(podsecurity.Effective(app, in.namespaceLabels))
+	merged, err := podtemplate.Merge(t, app.Spec.PodTemplate, added)
+	if err != nil {
+		return t
+	}
+	return merged
+}
+
+// rejectedPodTemplate is the reason why spec.podTemplate can't be used; nil if it can. The webhook rejects it too, but may be off, and the
+// namespace's labels may have changed since.
+func rejectedPodTemplate(app *appsv1.WebApp, in inputs) error {
+	violations, err := policy.CheckPodTemplate(app, in.namespaceLabels)
+	if err != nil || len(violations) == 0 {
+		return err
+	}
+	var errs field.ErrorList
+	for _, v := range violations {
+		errs = append(errs, v.Error)
+	}
+	return apierrors.NewInvalid(appsv1.GroupVersion.WithKind(ownerKind).GroupKind(), app.Name, errs)
+}
+
+func generatedPodTemplate(app *appsv1.WebApp, in inputs) *corev1ac.PodTemplateSpecApplyConfiguration {
 	s := &app.Spec
 	profile := podsecurity.Effective(app, in.namespaceLabels)
 	podContext, containerContext := podsecurity.Contexts(app, profile)
@@ -75,7 +106,12 @@ func podTemplate(app *appsv1.WebApp, in inputs) *corev1ac.PodTemplateSpecApplyCo
 		spec.WithVolumes(corev1ac.Volume().WithName(tmpVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource()))
 	}
 	placement(app, spec)
-	return corev1ac.PodTemplateSpec().WithLabels(labels(app)).WithSpec(spec)
+	t := corev1ac.PodTemplateSpec().WithLabels(labels(app)).WithSpec(spec)
+	if in := app.Inherited(); in != nil {
+		t.Labels = fettlev1.Inherit(t.Labels, in.Labels)
+		t.WithAnnotations(in.Annotations)
+	}
+	return t
 }
 
 func placement(app *appsv1.WebApp, spec *corev1ac.PodSpecApplyConfiguration) {
@@ -251,27 +287,6 @@ type revision struct {
 type revisionRecord struct {
 	Image    string                                      `json:"image"`
 	Template *corev1ac.PodTemplateSpecApplyConfiguration `json:"template"`
-}
-
-func revisionOf(app *appsv1.WebApp, template *corev1ac.PodTemplateSpecApplyConfiguration) revision {
-	raw, err := json.Marshal(template)
-	if err != nil {
-		panic(fmt.Sprintf("pod template of WebApp %s/%s has no JSON form: %v", app.Namespace, app.Name, err))
-	}
-	sum := sha256.Sum256(raw)
-	return revision{hash: hex.EncodeToString(sum[:])[:revisionDigits], image: app.Spec.Image, template: template}
-}
-
-// ownRevision is the revision of the spec. An earlier release included a hash of the objects of spec.configRefs. That hash stays
-// until another part of the pod template changes. An upgrade thus starts no pods, and does not retry a failed pod template.
-func ownRevision(app *appsv1.WebApp, in inputs) revision {
-	if hash := in.live[rollout.FormerHashAnnotation]; hash != "" {
-		former := revisionOf(app, podTemplate(app, in).WithAnnotations(map[string]string{rollout.FormerHashAnnotation: hash}))
-		if former.hash == in.live[annotationRevision] || former.hash == app.Status.FailedRevision {
-			return former
-		}
-	}
-	return revisionOf(app, podTemplate(app, in))
 }
 
 // annotated is the pod template with the names of versions, and its hash as an annotation, which identifies the pods of each revision.

@@ -24,7 +24,7 @@ import (
 
 // TestProfiles checks that the pods under a profile have no violation of it.
 func TestProfiles(t *testing.T) {
-	for _, name := range []string{"minimal", "everything", "restricted"} {
+	for _, name := range []string{"minimal", "everything", "restricted", "pod-template"} {
 		c := golden.Read[testCase](t, "testdata/"+name+".yaml")
 		c.App.Spec.PodSecurityContext, c.App.Spec.SecurityContext = nil, nil
 		for _, profile := range []appsv1.SecurityProfile{appsv1.ProfileBaseline, appsv1.ProfileRestricted} {

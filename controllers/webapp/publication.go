@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -20,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
@@ -59,81 +57,15 @@ func targetPort(app *appsv1.WebApp, p appsv1.WebAppPort) string {
 	return ports[slices.IndexFunc(ports, func(q namedPort) bool { return q.number == number })].name
 }
 
-func ingress(app *appsv1.WebApp) runtime.ApplyConfiguration {
-	in := app.Spec.Ingress
-	annotations := map[string]string{}
-	maps.Copy(annotations, in.Annotations)
-	if in.CertIssuer != nil {
-		annotations[issuerAnnotation(in.CertIssuer.Kind)] = in.CertIssuer.Name
-	}
-	spec := networkingv1ac.IngressSpec().WithRules(networkingv1ac.IngressRule().
-		WithHost(in.Host).
-		WithHTTP(networkingv1ac.HTTPIngressRuleValue().WithPaths(networkingv1ac.HTTPIngressPath().
-			WithPath(in.Path).
-			WithPathType(in.PathType).
-			WithBackend(networkingv1ac.IngressBackend().WithService(networkingv1ac.IngressServiceBackend().
-				WithName(app.Name).
-				WithPort(networkingv1ac.ServiceBackendPort().WithName(mainPort)))))))
-	if in.ClassName != "" {
-		spec.WithIngressClassName(in.ClassName)
-	}
-	if secret := tlsSecret(app); secret != "" {
-		spec.WithTLS(networkingv1ac.IngressTLS().WithHosts(in.Host).WithSecretName(secret))
-	}
-	return networkingv1ac.Ingress(app.Name, app.Namespace).
-		WithLabels(labels(app)).
-		WithAnnotations(annotations).
-		WithSpec(spec)
-}
-
-// issuerAnnotation is the annotation by which cert-manager's ingress-shim finds the issuer.
-func issuerAnnotation(kind string) string {
-	if kind == "ClusterIssuer" {
-		return "cert-manager.io/cluster-issuer"
-	}
-	return "cert-manager.io/issuer"
-}
-
-func tlsSecret(app *appsv1.WebApp) string {
-	if app.Spec.Ingress.CertIssuer != nil {
-		return app.Name + "-tls"
-	}
-	return app.Spec.Ingress.TLSSecretName
-}
-
-func httpRoute(app *appsv1.WebApp) runtime.ApplyConfiguration {
-	g := app.Spec.Gateway
-	parents := make([]any, 0, len(g.ParentRefs))
-	for _, p := range g.ParentRefs {
-		parent := map[string]any{"name": p.Name}
-		if p.Namespace != "" {
-			parent["namespace"] = p.Namespace
-		}
-		if p.SectionName != "" {
-			parent["sectionName"] = p.SectionName
-		}
-		parents = append(parents, parent)
-	}
-	spec := map[string]any{
-		"parentRefs": parents,
-		"rules": []any{map[string]any{
-			"matches":     []any{map[string]any{"path": map[string]any{"type": "PathPrefix", "value": g.Path}}},
-			"backendRefs": []any{map[string]any{"name": app.Name, "port": int64(servicePort(app))}},
-		}},
-	}
-	if len(g.Hostnames) > 0 {
-		spec["hostnames"] = optionalapi.Strings(g.Hostnames)
-	}
-	return optionalapi.HTTPRoute.Child(app, labels(app), nil, spec)
-}
-
 // publication is the observed state of the Service, the Ingress and the HTTPRoute.
 type publication struct {
 	// service and ingress are nil if there is none, or if another owner has it.
 	service *corev1.Service
 	ingress *networkingv1.Ingress
-	// classMissing and secretMissing are true if the object of spec.ingress.className or tlsSecretName does not exist.
-	classMissing, secretMissing bool
+	// classMissing is true if the object of spec.ingress.className does not exist.
+	classMissing bool
+	// missingSecret is the first Secret with a certificate that does not exist; "" if all do.
+	missingSecret string
 	// certificate is that of spec.ingress.certIssuer; nil before cert-manager created it.
 	certificate *certificate
 	// route is nil if there is none, if another owner has it, or if it is older than the last write.
@@ -235,17 +167,26 @@ func (r *Reconciler) observeIngress(ctx context.Context, app *appsv1.WebApp, mis
 		}
 		p.classMissing = err != nil
 	}
-	if want.TLSSecretName != "" && r.config.watchSecrets { // its contents are of no interest, and else it would have to be read with them
-		version, _, err := r.config.find(ctx, kindSecret, client.ObjectKey{Namespace: app.Namespace, Name: want.TLSSecretName})
-		if err != nil {
+	if want.CertIssuer == nil && r.config.watchSecrets { // their contents are of no interest, and else they would have to be read with them
+		if p.missingSecret, err = r.missingTLSSecret(ctx, app); err != nil {
 			return err
 		}
-		p.secretMissing = version == ""
 	}
 	if want.CertIssuer != nil && !missing[optionalapi.Certificate.Kind] {
 		return r.observeCertificate(ctx, app, p)
 	}
 	return nil
+}
+
+// missingTLSSecret is the first Secret with a certificate that does not exist; "" if all do.
+func (r *Reconciler) missingTLSSecret(ctx context.Context, app *appsv1.WebApp) (string, error) {
+	for _, name := range tlsSecrets(app) {
+		version, _, err := r.config.find(ctx, kindSecret, client.ObjectKey{Namespace: app.Namespace, Name: name})
+		if err != nil || version == "" {
+			return name, err
+		}
+	}
+	return "", nil
 }
 
 func (r *Reconciler) observeCertificate(ctx context.Context, app *appsv1.WebApp, p *publication) error {
@@ -338,10 +279,10 @@ func ingressPublished(app *appsv1.WebApp, in inputs, seen observed) conditions.S
 		return conditions.False(appsv1.ReasonAPIMissing, "spec.ingress.certIssuer: the cluster has no cert-manager (cert-manager.io/v1): install it, or set tlsSecretName")
 	case is.ingress == nil && seen.applyErr != nil:
 		return conditions.Unknown(fettlev1.ReasonReconciling, "the Ingress does not exist")
-	case is.secretMissing:
+	case is.missingSecret != "":
 		return conditions.False(appsv1.ReasonTLSSecretMissing, fmt.Sprintf(
 			"spec.ingress.tlsSecretName: Secret %q does not exist in namespace %q: create it (kubectl create secret tls), or set certIssuer",
-			want.TLSSecretName, app.Namespace))
+			is.missingSecret, app.Namespace))
 	case want.CertIssuer != nil && !certificateReady(is.certificate):
 		return certificateProblem(app, is.certificate)
 	case is.ingress != nil && addressOf(is.ingress) != "":
@@ -463,20 +404,31 @@ func url(app *appsv1.WebApp, in inputs, seen observed) string {
 	if published(app, in, seen).Status != metav1.ConditionTrue {
 		return ""
 	}
-	if i := app.Spec.Ingress; i != nil && !wildcard(i.Host) {
-		scheme := schemeHTTP
-		if tlsSecret(app) != "" {
-			scheme = schemeHTTPS
-		}
-		return address(scheme, i.Host, 0) + i.Path
-	}
-	if app.Spec.Gateway == nil {
-		return ""
+	if at := ingressURL(app); at != "" || app.Spec.Gateway == nil {
+		return at
 	}
 	for _, scheme := range []string{schemeHTTPS, schemeHTTP} {
 		if at := gatewayURL(app, in, seen.publication.gateways, scheme); at != "" {
 			return at + app.Spec.Gateway.Path
 		}
+	}
+	return ""
+}
+
+// ingressURL is the URL of the first host without a wildcard; "" if there is none.
+func ingressURL(app *appsv1.WebApp) string {
+	if app.Spec.Ingress == nil {
+		return ""
+	}
+	for _, h := range ingressHosts(app) {
+		if wildcard(h.Host) {
+			continue
+		}
+		scheme := schemeHTTP
+		if h.TLSSecretName != "" {
+			scheme = schemeHTTPS
+		}
+		return address(scheme, h.Host, 0) + h.Paths[0].Path
 	}
 	return ""
 }

@@ -69,7 +69,7 @@ func TestPublished(t *testing.T) {
 	certified := appsv1.WebAppIngress{CertIssuer: &appsv1.CertIssuer{Name: "ca"}}
 	secretMissing := func(s *fixture) {
 		withIngress(appsv1.WebAppIngress{TLSSecretName: "tls"}, "192.0.2.1")(s)
-		s.seen.publication.secretMissing = true
+		s.seen.publication.missingSecret = "tls"
 	}
 	certificateIs := func(conditions string) func(*fixture) {
 		return func(s *fixture) {
@@ -207,6 +207,9 @@ func TestURLOfServiceAndIngress(t *testing.T) {
 		{"LoadBalancer, name", "http://lb.example.com", at(80, corev1.LoadBalancerIngress{IP: "192.0.2.1", Hostname: "lb.example.com"})},
 		{"Ingress", "http://a.example.com/x", ask(appsv1.WebAppIngress{}, "a.example.com", "/x")},
 		{"Ingress, TLS", "https://a.example.com/", ask(appsv1.WebAppIngress{TLSSecretName: "t"}, "a.example.com", "/")},
+		{"Ingress, wildcard and another host", "https://b.example.com/y", ask(appsv1.WebAppIngress{ExtraHosts: []appsv1.WebAppHost{
+			{Host: "*.example.org"}, {Host: "b.example.com", TLSSecretName: "t", Paths: []appsv1.WebAppPath{{Path: "/y"}, {Path: "/z"}}}, {Host: "c.example.com"},
+		}}, "*.example.com", "/")},
 		{"Ingress, wildcard", "", ask(appsv1.WebAppIngress{}, "*.example.com", "/")},
 	} {
 		s := newFixture(c.change)

@@ -166,7 +166,7 @@ func available(app *appsv1.WebApp, in inputs, p plan, seen observed) (v conditio
 	case d == nil && seen.applyErr != nil:
 		return conditions.Unknown(fettlev1.ReasonReconciling, "the Deployment does not exist"), false
 	case d == nil || seen.stale || d.Status.ObservedGeneration < d.Generation ||
-		(!p.waitingForRefs && d.Spec.Template.Annotations[annotationRevision] != p.running.hash):
+		(!p.held() && d.Spec.Template.Annotations[annotationRevision] != p.running.hash):
 		return conditions.False(appsv1.ReasonRollingOut, "pods of the current pod template are starting"), false
 	}
 	if revisionUnrecorded(app, in, d) {

@@ -111,7 +111,7 @@ func (a *Applier) applyOne(ctx context.Context, o ownerRef, d *desiredObject) er
 		return a.create(ctx, o, d, t)
 	case live.GetDeletionTimestamp() != nil, o.isFormerOwners(live):
 		return nil
-	case !o.controls(live) && !isOrphan(live, d.labels()):
+	case !o.controls(live) && !isOrphan(live, d.own):
 		return o.conflict(d.gvk, live)
 	}
 	paths, err := compare(d, live, t)
@@ -166,7 +166,7 @@ func (a *Applier) create(ctx context.Context, o ownerRef, d *desiredObject, t ob
 		return readErr
 	case live == nil:
 		return err // deleted again: retry
-	case hasLabels(live, d.labels()):
+	case hasLabels(live, d.own):
 		// It is ours, and the cache will show it.
 		a.expectations.Wrote(o.name, d.id(), live.UID, live.ResourceVersion)
 		return nil

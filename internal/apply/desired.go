@@ -27,21 +27,12 @@ type desiredObject struct {
 	// type zero.
 	content map[string]any
 	hash    string
+	// own are the labels of the object without the inherited ones.
+	own map[string]string
 }
 
 func (d *desiredObject) id() ObjectID {
 	return ObjectID{d.gvk, d.name}
-}
-
-// labels returns the desired labels of the object.
-func (d *desiredObject) labels() map[string]string {
-	metadata, _ := d.content["metadata"].(map[string]any)
-	labels, _ := metadata["labels"].(map[string]any)
-	out := make(map[string]string, len(labels))
-	for k, v := range labels {
-		out[k], _ = v.(string)
-	}
-	return out
 }
 
 // render makes config the desired child of owner. The same input gives the same bytes.
@@ -58,6 +49,7 @@ func render(config runtime.ApplyConfiguration, owner ownerRef, scheme *runtime.S
 	d := &desiredObject{
 		gvk:  u.GroupVersionKind(),
 		name: client.ObjectKeyFromObject(&u),
+		own:  u.GetLabels(),
 	}
 	if d.gvk.Kind == "" || d.gvk.Version == "" || d.name.Name == "" {
 		return nil, fmt.Errorf("%T needs an apiVersion, a kind and a name, it has %q, %q and %q",
@@ -70,6 +62,9 @@ func render(config runtime.ApplyConfiguration, owner ownerRef, scheme *runtime.S
 		return nil, fmt.Errorf("%s %q: %w", d.gvk.Kind, d.name.Name, err)
 	}
 	if err := owner.addTo(d.content); err != nil {
+		return nil, fmt.Errorf("%s %q: %w", d.gvk.Kind, d.name.Name, err)
+	}
+	if err := owner.pass(d.content); err != nil {
 		return nil, fmt.Errorf("%s %q: %w", d.gvk.Kind, d.name.Name, err)
 	}
 	return d, d.seal()

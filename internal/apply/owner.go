@@ -6,11 +6,14 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
 // ownerRef is the controller of the children.
@@ -20,6 +23,8 @@ type ownerRef struct {
 	uid  types.UID
 	// reconciled is whether the status has conditions other than the default ones: a missing child was probably deleted.
 	reconciled bool
+	// inherited are labels and annotations of every child; nil for none.
+	inherited *fettlev1.InheritedMetadata
 }
 
 func ownerOf(owner client.Object, scheme *runtime.Scheme) (ownerRef, error) {
@@ -35,7 +40,29 @@ func ownerOf(owner client.Object, scheme *runtime.Scheme) (ownerRef, error) {
 	if withStatus, ok := owner.(interface{ Conditions() *[]metav1.Condition }); ok {
 		o.reconciled = slices.ContainsFunc(*withStatus.Conditions(), func(c metav1.Condition) bool { return c.ObservedGeneration > 0 })
 	}
+	if inheriting, ok := owner.(interface {
+		Inherited() *fettlev1.InheritedMetadata
+	}); ok {
+		o.inherited = inheriting.Inherited()
+	}
 	return o, nil
+}
+
+// pass adds the inherited labels and annotations to content, a desired object. Those of the object itself win.
+func (o ownerRef) pass(content map[string]any) error {
+	if o.inherited == nil {
+		return nil
+	}
+	for name, inherited := range map[string]map[string]string{"labels": o.inherited.Labels, "annotations": o.inherited.Annotations} {
+		own, _, err := unstructured.NestedStringMap(content, "metadata", name)
+		if err == nil && len(inherited) > 0 {
+			err = unstructured.SetNestedStringMap(content, fettlev1.Inherit(own, inherited), "metadata", name)
+		}
+		if err != nil {
+			return fmt.Errorf("inherit %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // check rejects a child that the garbage collector would delete as an orphan.

@@ -3,6 +3,7 @@ package cmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agent"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
+	"github.com/fettle-dev/fettle/internal/postgres/walfile"
 )
 
 // agentOptions are the flags of the agent. The environment of the pod names the instance.
@@ -71,6 +73,9 @@ func (o *agentOptions) run(c *cobra.Command) error {
 	}
 	o.Log = agent.NewLogger(o.Output, level)
 	klog.SetSlogLogger(agent.NewLogger(o.Output, slog.LevelWarn))
+	if _, o.WALProgram, err = programs(); err != nil {
+		return err
+	}
 	if o.Kube, err = ctrl.GetConfig(); err != nil {
 		return fmt.Errorf("find a cluster (KUBECONFIG or the pod's ServiceAccount): %w", err)
 	}
@@ -84,18 +89,30 @@ func (o *agentOptions) run(c *cobra.Command) error {
 	return agent.Run(c.Context(), o.Options)
 }
 
-// installCommand copies this program into a folder, from which another container of the pod runs it.
+// programs are the paths of this program and of fettle-wal. Without the latter, PostgreSQL would fill its volume with WAL.
+func programs() (own, wal string, err error) {
+	if own, err = os.Executable(); err != nil {
+		return "", "", fmt.Errorf("find this program: %w", err)
+	}
+	wal = filepath.Join(filepath.Dir(own), walfile.Program)
+	if _, err := os.Stat(wal); err != nil {
+		return "", "", fmt.Errorf("%s must be in the folder of %s: build it from cmd/fettle-wal: %w", walfile.Program, own, err)
+	}
+	return own, wal, nil
+}
+
+// installCommand copies this program and fettle-wal into a folder, from which another container of the pod runs them.
 func installCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "install DIR",
-		Short: "Copy this program into a folder",
+		Short: "Copy this program and fettle-wal into a folder",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			program, err := os.Executable()
+			own, wal, err := programs()
 			if err != nil {
-				return fmt.Errorf("find this program: %w", err)
+				return err
 			}
-			return copyProgram(program, filepath.Join(args[0], "fettle"))
+			return errors.Join(copyProgram(own, filepath.Join(args[0], "fettle")), copyProgram(wal, filepath.Join(args[0], walfile.Program)))
 		},
 	}
 }

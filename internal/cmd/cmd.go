@@ -30,7 +30,7 @@ func New() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(new(managerOptions).command(), agentCommand(), installCommand())
+	root.AddCommand(new(managerOptions).command(), agentCommand(), backupCommand(), installCommand())
 	return root
 }
 

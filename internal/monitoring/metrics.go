@@ -16,6 +16,9 @@ const (
 	KindPostgreSQL = "PostgreSQL"
 	KindWebApp     = "WebApp"
 	KindVoteConfig = "VoteConfig"
+	KindBackup     = "Backup"
+	KindBackupRun  = "BackupRun"
+	KindRestore    = "Restore"
 	// KindWebAppPolicy is cluster-scoped: the label namespace of its metrics is empty.
 	KindWebAppPolicy = "WebAppPolicy"
 )
@@ -32,6 +35,7 @@ type Metrics struct {
 	configChanges *prometheus.CounterVec
 	appConfigs    *prometheus.CounterVec
 	agentOutdated *prometheus.GaugeVec
+	backups       *backupMetrics
 	ready         *prometheus.GaugeVec // nil unless series for each object were asked for
 
 	mu sync.Mutex
@@ -59,6 +63,9 @@ func New(reg prometheus.Registerer, perObject bool) *Metrics {
 			KindPostgreSQL: newKindMetrics("postgresql", KindPostgreSQL),
 			KindWebApp:     newKindMetrics("webapp", KindWebApp),
 			KindVoteConfig: newKindMetrics("voteconfig", KindVoteConfig),
+			KindBackup:     newKindMetrics("backup", KindBackup),
+			KindBackupRun:  newKindMetrics("backuprun", KindBackupRun),
+			KindRestore:    newKindMetrics("restore", KindRestore),
 
 			KindWebAppPolicy: newKindMetrics("webapppolicy", KindWebAppPolicy),
 		},
@@ -74,6 +81,7 @@ func New(reg prometheus.Registerer, perObject bool) *Metrics {
 			Name: "fettle_postgresql_agent_outdated",
 			Help: "Instances of the PostgreSQL whose agent is of another image than the operator's; absent if there are none.",
 		}, []string{"namespace", "name"}),
+		backups: newBackupMetrics(reg),
 		tracked: map[scope]map[string]struct{}{},
 	}
 	reg.MustRegister(m.configChanges, m.appConfigs, m.agentOutdated)
@@ -177,6 +185,9 @@ func (m *Metrics) Forget(kind string, key types.NamespacedName) {
 	}
 	if kind == KindPostgreSQL {
 		m.agentOutdated.DeleteLabelValues(key.Namespace, key.Name)
+	}
+	if kind == KindBackup {
+		m.backups.forget(key)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -3,6 +3,7 @@ package monitoring
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -147,4 +148,48 @@ func TestMetrics_nil(*testing.T) {
 	m.ConfigChanged(KindWebApp, key("a", "one"))
 	m.Ready(KindWebApp, key("a", "one"), true)
 	m.Forget(KindWebApp, key("a", "one"))
+}
+
+func TestBackupState(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := New(reg, false)
+	key := types.NamespacedName{Namespace: "shop", Name: "db"}
+	values := func() map[string]float64 {
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]float64{}
+		for _, f := range families {
+			for _, series := range f.GetMetric() {
+				if strings.HasPrefix(f.GetName(), "backup_") && series.GetGauge() != nil {
+					out[f.GetName()] = series.GetGauge().GetValue()
+				}
+			}
+		}
+		return out
+	}
+	steps := []struct {
+		state Backup
+		want  map[string]float64
+	}{
+		{Backup{Interval: time.Hour}, map[string]float64{"backup_schedule_interval_seconds": 3600, "backup_suspended": 0}},
+		{Backup{LastRunEnded: true, Suspended: true}, map[string]float64{"backup_last_status": 0, "backup_suspended": 1}},
+		{
+			Backup{LastSuccess: time.Unix(7, 0), LastRunEnded: true, LastRunSucceeded: true, Duration: time.Minute, SizeBytes: 5},
+			map[string]float64{
+				"backup_last_success_timestamp_seconds": 7, "backup_last_status": 1, "backup_duration_seconds": 60, "backup_size_bytes": 5, "backup_suspended": 0,
+			},
+		},
+	}
+	for i, step := range steps {
+		m.BackupState(key, step.state)
+		if got := values(); !maps.Equal(got, step.want) {
+			t.Errorf("step %d: %v, want %v", i, got, step.want)
+		}
+	}
+	m.Forget(KindBackup, key)
+	if got := values(); len(got) > 0 {
+		t.Errorf("of a deleted Backup: %v", got)
+	}
 }

@@ -73,12 +73,16 @@ func Check(p *appsv1.WebAppPolicy, app *appsv1.WebApp, namespaceLabels map[strin
 	} else if app.Spec.Replicas != nil {
 		violations = append(violations, CheckReplicas(p, spec.Child("replicas"), *app.Spec.Replicas)...)
 	}
-	violations = append(violations, checkLimits(p, spec.Child("resources", "limits"), app)...)
+	violations = append(violations, missingLimits(p, spec.Child("resources", "limits"), app.Spec.Resources.Limits)...)
 	confinement, err := checkProfile(p, spec, app, namespaceLabels)
 	if err != nil {
 		return nil, err
 	}
-	return append(violations, confinement...), nil
+	added, err := checkAdded(p, app)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(violations, confinement...), added...), nil
 }
 
 // CheckReplicas checks a number of pods against maxReplicas.
@@ -99,13 +103,14 @@ func CheckRegistry(p *appsv1.WebAppPolicy, path *field.Path, image string) []Vio
 		fmt.Sprintf("%s allows only images from %s; use one of those", named(p, ruleAllowedRegistries), list(p.Spec.AllowedRegistries))))}
 }
 
-func checkLimits(p *appsv1.WebAppPolicy, path *field.Path, app *appsv1.WebApp) []Violation {
+// missingLimits checks the limits of a container against requireLimits.
+func missingLimits(p *appsv1.WebAppPolicy, path *field.Path, limits corev1.ResourceList) []Violation {
 	if !p.Spec.RequireLimits {
 		return nil
 	}
 	var violations []Violation
 	for _, resource := range limited {
-		if limit := app.Spec.Resources.Limits[resource]; limit.IsZero() { // zero means no limit
+		if limit := limits[resource]; limit.IsZero() { // zero means no limit
 			violations = append(violations, broken(ruleRequireLimits, field.Required(path.Child(string(resource)),
 				named(p, ruleRequireLimits)+" requires a limit; set one")))
 		}

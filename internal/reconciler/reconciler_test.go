@@ -71,7 +71,7 @@ func newFixture(t *testing.T) *fixture {
 	f := &fixture{t: t, live: live, request: reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}, recorder: events.NewFakeRecorder(10)}
 	f.Reconciler = &Reconciler[vote, *vote]{
 		Tools: Tools{
-			Kind: "VoteConfig", Client: live, Applier: applier, Throttle: conditions.NewStatusThrottle(0, clock.RealClock{}), Clock: clock.RealClock{},
+			Kind: "VoteConfig", Client: live, Applier: applier, Throttle: conditions.NewStatusThrottle(0, clock.RealClock{}), Options: Options{Clock: clock.RealClock{}},
 			Events: f.recorder,
 		},
 		ReconcileObject: func(context.Context, *vote) (reconcile.Result, error) { return reconcile.Result{}, nil },

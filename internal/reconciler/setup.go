@@ -47,6 +47,8 @@ type Options struct {
 	// WatchSecrets is false if the role does not permit it. Secrets are then read periodically.
 	WatchSecrets bool
 	Metrics      *monitoring.Metrics
+	// Clock is the system's if it is nil.
+	Clock clock.PassiveClock
 }
 
 // Tools are what the controller of a kind works with.
@@ -58,7 +60,6 @@ type Tools struct {
 	Live     client.Reader
 	Applier  *apply.Applier
 	Throttle *conditions.StatusThrottle
-	Clock    clock.PassiveClock
 	Events   events.EventRecorder
 
 	list client.ObjectList
@@ -84,9 +85,12 @@ func New(mgr ctrl.Manager, kind string, list client.ObjectList, opts Options, in
 			return Tools{}, fmt.Errorf("set up controller %s: index %T by %s: %w", name, ix.Object, ix.Field, err)
 		}
 	}
+	if opts.Clock == nil {
+		opts.Clock = clock.RealClock{}
+	}
 	return Tools{
 		Options: opts, Kind: kind, list: list, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Applier: applier,
-		Throttle: conditions.NewStatusThrottle(CoalescingWindow, clock.RealClock{}), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder(name),
+		Throttle: conditions.NewStatusThrottle(CoalescingWindow, clock.RealClock{}), Events: mgr.GetEventRecorder(name),
 	}, nil
 }
 

@@ -31,7 +31,11 @@ func (v *postgreSQLValidator) ValidateCreate(ctx context.Context, pg *databasev1
 	if err != nil {
 		return nil, err
 	}
-	return v.evaluate(ctx, nil, pg, slices.Concat(parameterErrors(major, pg), nameErrors(pg), memberErrors(major, pg), copyErrors(pg), annotationErrors(pg, nil)))
+	errs, err := policy.CheckDatabasePodTemplate(pg)
+	if err != nil {
+		return nil, err
+	}
+	return v.evaluate(ctx, nil, pg, slices.Concat(errs, parameterErrors(major, pg), nameErrors(pg), memberErrors(major, pg), copyErrors(pg), backupErrors(pg), annotationErrors(pg, nil)))
 }
 
 // ValidateUpdate lets one stay that was there before: parameters are checked when they change, or what they are checked against
@@ -49,9 +53,16 @@ func (v *postgreSQLValidator) ValidateUpdate(ctx context.Context, old, pg *datab
 		(old.Spec.Synchronous == nil) != (pg.Spec.Synchronous == nil) {
 		errs = append(errs, parameterErrors(major, pg)...)
 	}
+	if !equality.Semantic.DeepEqual(old.Spec.PodTemplate, pg.Spec.PodTemplate) {
+		rejected, err := policy.CheckDatabasePodTemplate(pg)
+		if err != nil {
+			return nil, err
+		}
+		errs = append(errs, rejected...)
+	}
 	was, _ := majorOf(old)
-	before := append(nameErrors(old), memberErrors(was, old)...)
-	for _, e := range append(nameErrors(pg), memberErrors(major, pg)...) {
+	before := slices.Concat(nameErrors(old), memberErrors(was, old), backupErrors(old))
+	for _, e := range slices.Concat(nameErrors(pg), memberErrors(major, pg), backupErrors(pg)) {
 		if !slices.ContainsFunc(before, func(b *field.Error) bool { return b.BadValue == e.BadValue && b.Detail == e.Detail }) {
 			errs = append(errs, e)
 		}
@@ -59,14 +70,18 @@ func (v *postgreSQLValidator) ValidateUpdate(ctx context.Context, old, pg *datab
 	return v.evaluate(ctx, old, pg, errs)
 }
 
-// evaluate holds the image to the policies of the namespace, unless an update leaves it as it was.
+// evaluate holds the images to the policies of the namespace, unless an update leaves them as they were.
 func (v *postgreSQLValidator) evaluate(ctx context.Context, old, pg *databasev1alpha1.PostgreSQL, refused field.ErrorList) (admission.Warnings, error) {
 	kind, path := databasev1alpha1.GroupVersion.WithKind("PostgreSQL").GroupKind(), field.NewPath("spec", "image")
 	return v.evaluator.evaluate(ctx, kind, key(ctx, pg), refused, func(p *appsv1.WebAppPolicy, _ map[string]string) ([]policy.Violation, error) {
-		if old != nil && old.Spec.EffectiveImage() == pg.Spec.EffectiveImage() {
-			return nil, nil
+		var violations []policy.Violation
+		if old == nil || old.Spec.EffectiveImage() != pg.Spec.EffectiveImage() {
+			violations = policy.CheckRegistry(p, path, pg.Spec.EffectiveImage())
 		}
-		return policy.CheckRegistry(p, path, pg.Spec.EffectiveImage()), nil
+		if old == nil || !equality.Semantic.DeepEqual(old.Spec.PodTemplate, pg.Spec.PodTemplate) {
+			violations = append(violations, policy.CheckDatabaseImages(p, pg)...)
+		}
+		return violations, nil
 	})
 }
 

@@ -41,7 +41,7 @@ func copyErrors(pg *databasev1alpha1.PostgreSQL) (errs field.ErrorList) {
 
 // nameErrors are about names of databases and roles that every client would have to quote. A copy has the names that it has.
 func nameErrors(pg *databasev1alpha1.PostgreSQL) (errs field.ErrorList) {
-	if pg.Spec.Bootstrap.PgBasebackup != nil {
+	if pg.Spec.Bootstrap.Copies() {
 		return nil
 	}
 	check := func(path *field.Path, name databasev1alpha1.Identifier) {
@@ -66,8 +66,8 @@ func nameErrors(pg *databasev1alpha1.PostgreSQL) (errs field.ErrorList) {
 // memberErrors are about memberships in roles that nobody makes, that the version does not have, or that lead back to the role.
 func memberErrors(major int, pg *databasev1alpha1.PostgreSQL) (errs field.ErrorList) {
 	parents := map[string][]databasev1alpha1.ParentRole{string(pg.Spec.OwnerName()): nil}
-	if pg.Spec.Bootstrap.PgBasebackup != nil {
-		for i := range pg.Spec.Roles { // the server that was copied may have had them
+	if pg.Spec.Bootstrap.Copies() {
+		for i := range pg.Spec.Roles { // the server or backup that was copied may have had them
 			for _, parent := range pg.Spec.Roles[i].InRoles {
 				parents[string(parent)] = nil
 			}

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/podtemplate"
 	"github.com/fettle-dev/fettle/internal/policy"
 )
 
@@ -47,12 +48,19 @@ func (v *webAppValidator) validate(ctx context.Context, old, app *appsv1.WebApp)
 		return policy.New(was, is), err
 	}
 	var rejected field.ErrorList
-	if app.Spec.SecurityContext != nil || app.Spec.PodSecurityContext != nil {
+	if app.Spec.SecurityContext != nil || app.Spec.PodSecurityContext != nil || podtemplate.IsSet(app.Spec.PodTemplate) {
 		namespace, err := v.evaluator.namespaceLabels(ctx, key.Namespace)
 		if err != nil {
 			return nil, err
 		}
-		violations, err := introduced(func(a *appsv1.WebApp) ([]policy.Violation, error) { return policy.CheckProfile(a, namespace) })
+		violations, err := introduced(func(a *appsv1.WebApp) ([]policy.Violation, error) {
+			violations, err := policy.CheckProfile(a, namespace)
+			if err != nil {
+				return nil, err
+			}
+			more, err := policy.CheckPodTemplate(a, namespace)
+			return append(violations, more...), err
+		})
 		if err != nil {
 			return nil, err
 		}

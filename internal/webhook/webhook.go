@@ -1,4 +1,4 @@
-// Package webhook validates WebApps, WebAppPolicies and PostgreSQLs. It checks WebApps and the images of PostgreSQLs against the
+// Package webhook validates WebApps, WebAppPolicies, PostgreSQLs and Backups. It checks WebApps and the images of PostgreSQLs against the
 // policies of their namespace, and rules of these kinds that their schemas cannot express.
 //
 // It never blocks a deletion: there is no rule for DELETE, and an object that is being deleted may change.
@@ -16,6 +16,7 @@ import (
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	backupv1alpha1 "github.com/fettle-dev/fettle/api/backup/v1alpha1"
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
@@ -47,6 +48,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager) error {
 		Complete()
 	if err != nil {
 		return fmt.Errorf("webhook of PostgreSQLs: %w", err)
+	}
+	err = ctrl.NewWebhookManagedBy(mgr, &backupv1alpha1.Backup{}).
+		WithValidator(&backupValidator{}).
+		Complete()
+	if err != nil {
+		return fmt.Errorf("webhook of Backups: %w", err)
 	}
 	mgr.GetWebhookServer().Register(scalePath, &ctrlwebhook.Admission{Handler: newScaleHandler(mgr.GetScheme(), policies)})
 	return nil

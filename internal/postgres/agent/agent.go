@@ -14,7 +14,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 
+	"github.com/fettle-dev/fettle/internal/backup/walarchive"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
@@ -46,6 +49,11 @@ type Agent struct {
 	tls       *tlsFiles
 	fence     *fence
 	validator *configValidator
+	// archiver archives WAL. walSource has the WAL for a recovery, nil for none.
+	archiver  *archiver
+	walSource atomic.Pointer[walarchive.Fetcher]
+	core      coreclient.CoreV1Interface
+	backups   rest.Interface
 	// watchdog is the process that does what the fence does when this process hangs.
 	watchdog *watchdog.Watchdog
 
@@ -94,6 +102,7 @@ func Run(ctx context.Context, options Options) error {
 	go a.labels.Run(a.ctx)
 	go a.events.Run(a.ctx)
 	go a.watchLease()
+	go a.archiver.countWaiting(a.ctx)
 	go a.boot()
 	a.loop(ctx)
 	return nil
@@ -143,6 +152,8 @@ func newAgent(ctx context.Context, options Options) (*Agent, error) {
 		Confirmed: a.fence.Confirmed, Lost: a.fence.Lost,
 	})
 	a.fence.setWatchdog = a.watchdog.SetDeadline
+	a.backups = k.backup
+	a.core, a.archiver = k.core, newArchiver(a.ctx, options.Log, filepath.Join(a.server.DataDir(), "pg_wal"), a.openStore)
 	a.validator = &configValidator{check: a.server.CheckConfig}
 	a.object.valid = a.valid
 	a.loadedGeneration = -1

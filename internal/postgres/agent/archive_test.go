@@ -97,7 +97,7 @@ func glob(t *testing.T, parts ...string) []string {
 func own(t *testing.T, i *testpg.Instance) {
 	t.Helper()
 	c := testpg.Credential(t)
-	for _, path := range append(glob(t, i.DataDir(), "pg_wal", "*"), glob(t, i.DataDir(), "pg_wal", "archive_status", "*.history.ready")...) {
+	for _, path := range append(glob(t, i.DataDir(), "pg_wal", "*"), glob(t, i.DataDir(), "pg_wal", "archive_status", "*.ready")...) {
 		if c != nil {
 			_ = os.Chown(path, int(c.Uid), int(c.Gid)) // it may have been archived meanwhile
 		}

@@ -12,7 +12,7 @@ func TestSameMajor_otherImage(t *testing.T) {
 	a.version = "15.18"
 	object := newObject(func(o *databasev1alpha1.PostgreSQL) { o.Spec.Version = "16.4" })
 	const want = "spec.version is 16.4, and the image has PostgreSQL 15.18: set spec.image to an image of version 16"
-	if err := a.createData(object)(t.Context()); err == nil || err.Error() != want {
+	if err := a.createData(object, nil)(t.Context()); err == nil || err.Error() != want {
 		t.Errorf("initdb: %v", err)
 	}
 	if err := a.valid(object); err == nil || err.Error() != want {

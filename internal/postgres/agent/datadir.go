@@ -204,6 +204,9 @@ func (a *Agent) recordDataDir(f dataDirState) {
 	usable := f.data == election.Usable // then values that could not be read stay as they were
 	if usable {
 		a.own.HighestTimeline = f.highest
+		if a.record != nil {
+			a.own.HighestTimeline = max(f.highest, a.record.AfterTimeline)
+		}
 	}
 	if !usable || f.role != "" {
 		a.own.Role = f.role

@@ -55,7 +55,7 @@ func (a *Agent) startChange(action election.Action, at time.Duration) {
 	case election.SetSync:
 		a.setSync(action.Quorum)
 	case election.InitDB:
-		a.runDataTask(election.Initializing, "", a.createData(a.spec))
+		a.runDataTask(election.Initializing, "", a.createData(a.spec, a.record))
 	case election.Clone:
 		a.runDataTask(election.Cloning, "", func(ctx context.Context) error { return a.clone(ctx, action.Source, false, "") })
 	case election.Reclone:

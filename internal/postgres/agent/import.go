@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,29 +12,56 @@ import (
 	"strings"
 	"time"
 
+	backupv1alpha1 "github.com/fettle-dev/fettle/api/backup/v1alpha1"
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// createData creates the data of a new cluster, empty or imported from a server, only with programs of the version in the object.
-func (a *Agent) createData(object *databasev1alpha1.PostgreSQL) func(context.Context) error {
-	initdb := object.Spec.Bootstrap.Initdb
+// createData creates the data of new volumes, empty, imported from a server or restored from a backup, only with programs of the
+// version in the object. lease may be about a restore in place; nil for none.
+func (a *Agent) createData(object *databasev1alpha1.PostgreSQL, lease *leaseRecord) func(context.Context) error {
+	bootstrap, err := bootstrapOf(object, lease)
+	initdb := bootstrap.Initdb
 	options := server.InitOptions{Locale: initdb.Locale, ICULocale: initdb.ICULocale, WALSegmentSize: int(initdb.WALSegmentSizeMB)}
-	wrong := a.sameMajor(object)
+	wrong, settings := a.sameMajor(object), config.Settings{}
+	if bootstrap.Recovery != nil {
+		settings = a.settings(object, rendering{})
+	}
 	return func(ctx context.Context) error {
-		if wrong != nil {
-			return wrong
+		if err := cmp.Or(wrong, err); err != nil {
+			return err
 		}
-		if object.Spec.Bootstrap.PgBasebackup != nil {
-			return a.importData(ctx, object.Spec.Bootstrap.PgBasebackup)
+		if bootstrap.PgBasebackup != nil {
+			return a.importData(ctx, bootstrap.PgBasebackup)
+		}
+		if bootstrap.Recovery != nil {
+			return a.recoverData(ctx, bootstrap.Recovery, settings)
 		}
 		if err := a.clearNeedsReclone(); err != nil {
 			return err
 		}
 		return a.server.Init(ctx, options)
 	}
+}
+
+// bootstrapOf says how the first data are created: by the restore in place that the Lease was made for, or by the spec. Later volumes are
+// never empty databases, unless the whole PostgreSQL is new.
+func bootstrapOf(object *databasev1alpha1.PostgreSQL, lease *leaseRecord) (databasev1alpha1.PostgreSQLBootstrap, error) {
+	switch {
+	case lease == nil:
+	case lease.Recovery != "":
+		recovery := &databasev1alpha1.PostgreSQLRecovery{}
+		if err := json.Unmarshal([]byte(lease.Recovery), recovery); err != nil {
+			return databasev1alpha1.PostgreSQLBootstrap{}, fmt.Errorf("annotation %s of the Lease: %w", AnnotationRecovery, err)
+		}
+		return databasev1alpha1.PostgreSQLBootstrap{Recovery: recovery}, nil
+	case lease.Volumes > 1 && !lease.Fresh:
+		return databasev1alpha1.PostgreSQLBootstrap{}, fmt.Errorf("the volumes %d have no data: set the annotation %s to the number of volumes that have",
+			lease.Volumes, databasev1alpha1.AnnotationVolumes)
+	}
+	return object.Spec.Bootstrap, nil
 }
 
 // sameMajor returns an error if the image has another major version than the object, whose parameters are validated for its
@@ -52,8 +81,12 @@ const (
 	importCheckTimeout = 5 * time.Second
 )
 
-// importStatus is the state of the import of the cluster's first data, for the operator: a reason, and a sentence.
-type importStatus struct{ reason, message string }
+// importStatus is the state of the import of the cluster's first data, for the operator: a reason, a sentence, and the progress of a base
+// backup that is restored.
+type importStatus struct {
+	reason, message string
+	progress        *backupv1alpha1.Progress
+}
 
 // importData makes the data directory of a new cluster a copy of the server that the object names. The result is the data of a
 // standby without an upstream, which the election promotes: so the cluster has its own timeline.
@@ -80,7 +113,7 @@ func (a *Agent) importFrom(ctx context.Context, source server.External) error {
 	a.log.Info("importing data", "source", what)
 	a.enqueue(func() {
 		a.lastError = ""
-		a.importStatus = importStatus{databasev1alpha1.ReasonCopying, "importing the data of " + source.Address()}
+		a.importStatus = importStatus{reason: databasev1alpha1.ReasonCopying, message: "importing the data of " + source.Address()}
 	})
 	if err := a.clearNeedsReclone(); err != nil {
 		return err
@@ -105,7 +138,7 @@ func (a *Agent) recordSourceError(err error) {
 	if !ok {
 		return
 	}
-	a.importStatus = importStatus{string(obstacle.Kind), oneLine(obstacle.Message)}
+	a.importStatus = importStatus{reason: string(obstacle.Kind), message: oneLine(obstacle.Message)}
 	if obstacle.Cause != nil {
 		a.log.Warn("failed to import data", "reason", a.importStatus.reason, "error", oneLine(obstacle.Cause.Error()))
 	}
@@ -164,7 +197,7 @@ func (a *Agent) secret(file, name, key string) ([]byte, error) {
 
 // checkImported checks imported data before its first promotion, if the cluster never had a primary: afterwards it is too late.
 func (a *Agent) checkImported() func(context.Context) error {
-	if a.spec == nil || a.spec.Spec.Bootstrap.PgBasebackup == nil || a.observation.Lease.Primary != "" {
+	if a.spec == nil || a.spec.Spec.Bootstrap.PgBasebackup == nil || a.observation.Lease.Primary != "" || a.record == nil || a.record.Recovery != "" {
 		return func(context.Context) error { return nil }
 	}
 	return func(ctx context.Context) error {

@@ -76,7 +76,7 @@ func TestImport_fromItself(t *testing.T) {
 		o.Spec.Version = "15"
 		o.Spec.Bootstrap.PgBasebackup = &databasev1alpha1.PostgreSQLPgBasebackup{Host: options.Cluster + "." + options.Namespace}
 	})
-	err := a.createData(object)(t.Context())
+	err := a.createData(object, nil)(t.Context())
 	if obstacle, ok := errors.AsType[*server.SourceError](err); !ok || obstacle.Kind != server.Unsuitable {
 		t.Errorf("%v", err)
 	}
@@ -91,7 +91,7 @@ func TestImport_status(t *testing.T) {
 		t.Errorf("a trouble that is not of the source: %+v", a.importStatus)
 	}
 	a.recordSourceError(&server.SourceError{Kind: server.Rejected, Message: "the password"})
-	if a.importStatus != (importStatus{"SourceRejected", "the password"}) || a.nextTaskAt != 0 {
+	if a.importStatus != (importStatus{reason: "SourceRejected", message: "the password"}) || a.nextTaskAt != 0 {
 		t.Errorf("%+v, rests until %s", a.importStatus, a.nextTaskAt)
 	}
 	a.own.DataTask = election.Initializing // the next try

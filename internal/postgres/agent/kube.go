@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -14,12 +15,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	backupv1alpha1 "github.com/fettle-dev/fettle/api/backup/v1alpha1"
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
@@ -39,6 +42,7 @@ type kube struct {
 	leaseWatch rest.Interface
 	core       coreclient.CoreV1Interface
 	database   rest.Interface
+	backup     rest.Interface
 }
 
 func newKube(config *rest.Config) (*kube, error) {
@@ -55,23 +59,24 @@ func newKube(config *rest.Config) (*kube, error) {
 	leases, err := coordinationclient.NewForConfigAndClient(config, single)
 	watched, errWatched := coordinationclient.NewForConfigAndClient(config, others)
 	core, errCore := coreclient.NewForConfigAndClient(config, others)
-	database, errDatabase := databaseClient(config, others)
-	if err := errors.Join(err, errWatched, errCore, errDatabase); err != nil {
+	database, errDatabase := objectClient(config, others, databasev1alpha1.GroupVersion, databasev1alpha1.AddToScheme)
+	backup, errBackup := objectClient(config, others, backupv1alpha1.GroupVersion, backupv1alpha1.AddToScheme)
+	if err := errors.Join(err, errWatched, errCore, errDatabase, errBackup); err != nil {
 		return nil, fmt.Errorf("clients for the API server: %w", err)
 	}
 	return &kube{
-		lease: leases.RESTClient(), leaseWatch: watched.RESTClient(), core: core, database: database,
+		lease: leases.RESTClient(), leaseWatch: watched.RESTClient(), core: core, database: database, backup: backup,
 	}, nil
 }
 
-// databaseClient reads objects of the kind PostgreSQL.
-func databaseClient(config *rest.Config, client *http.Client) (rest.Interface, error) {
+// objectClient reads objects of one of Fettle's API groups.
+func objectClient(config *rest.Config, client *http.Client, group schema.GroupVersion, register func(*runtime.Scheme) error) (rest.Interface, error) {
 	scheme := runtime.NewScheme()
-	if err := databasev1alpha1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("scheme of PostgreSQL: %w", err)
+	if err := register(scheme); err != nil {
+		return nil, fmt.Errorf("scheme of %s: %w", group, err)
 	}
 	config = rest.CopyConfig(config)
-	config.GroupVersion = &databasev1alpha1.GroupVersion
+	config.GroupVersion = &group
 	config.APIPath = "/apis"
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	config.ContentType = runtime.ContentTypeJSON
@@ -123,14 +128,14 @@ func httpClient(config *rest.Config) (*http.Client, error) {
 }
 
 // PolicyRules are the permissions of the agents of a cluster in its namespace, by name where possible.
-// config/admission/agents.yaml bounds further what they may change in a pod.
-func PolicyRules(cluster string, instances int) []rbacv1.PolicyRule {
+// config/admission/agents.yaml bounds further what they may change in a pod. secrets are those with the keys of the object store.
+func PolicyRules(cluster string, instances int, secrets ...string) []rbacv1.PolicyRule {
 	pods := make([]string, instances)
 	for i := range pods {
 		pods[i] = agentapi.Pod(cluster, i)
 	}
 	own := []string{cluster}
-	return []rbacv1.PolicyRule{
+	rules := []rbacv1.PolicyRule{
 		{ // the holder creates the Lease again after a deletion
 			APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, ResourceNames: own,
 			Verbs: []string{"get", "watch", "update", "create"},
@@ -143,4 +148,37 @@ func PolicyRules(cluster string, instances int) []rbacv1.PolicyRule {
 		// RBAC cannot restrict the creation of objects by name.
 		{APIGroups: []string{corev1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create"}},
 	}
+	if len(secrets) > 0 {
+		rules = append(rules, rbacv1.PolicyRule{
+			APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, ResourceNames: secrets, Verbs: []string{"get"},
+		})
+	}
+	return rules
+}
+
+// RecoveryRules are the further permissions of the agents of a cluster that restores a backup: to read the Backup, if the spec names
+// one, and the Secrets of its destination. The destination is nil while it is unknown.
+func RecoveryRules(backup string, from *backupv1alpha1.Destination) []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	if backup != "" {
+		rules = append(rules, rbacv1.PolicyRule{
+			APIGroups: []string{backupv1alpha1.GroupVersion.Group}, Resources: []string{"backups"}, ResourceNames: []string{backup}, Verbs: []string{"get"},
+		})
+	}
+	if from == nil {
+		return rules
+	}
+	var names []string
+	if ref := from.CredentialsSecretRef; ref != nil {
+		names = append(names, ref.Name)
+	}
+	if ref := from.CASecretRef; ref != nil && !slices.Contains(names, ref.Name) {
+		names = append(names, ref.Name)
+	}
+	if len(names) > 0 {
+		rules = append(rules, rbacv1.PolicyRule{
+			APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"get"},
+		})
+	}
+	return rules
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
 
@@ -27,6 +29,14 @@ const (
 	// AnnotationFresh is "true" on the Lease of a cluster that was created when none of its volumes existed. Only the operator
 	// sets it, when it creates the Lease. Then no existing data can conflict with initdb.
 	AnnotationFresh = "fettle.dev/fresh"
+	// AnnotationVolumes is the number of the volumes that the Lease is about. Without it they are the first ones.
+	AnnotationVolumes = "fettle.dev/volumes"
+	// AnnotationRecovery is the PostgreSQLRecovery, in JSON, that the first data of new volumes are restored by, instead of
+	// spec.bootstrap. It implies that none of the volumes can hold data. An agent that does not know it initializes nothing.
+	AnnotationRecovery = "fettle.dev/recovery"
+	// AnnotationAfterTimeline is the highest timeline that volumes of the PostgreSQL had used when the operator reset the Lease for
+	// others. A promotion uses a higher one, because all volumes archive WAL to one place.
+	AnnotationAfterTimeline = "fettle.dev/after-timeline"
 )
 
 // Outcomes of a write that did not succeed, for errors.Is.
@@ -37,12 +47,16 @@ var (
 	errIndeterminate = errors.New("outcome is unknown")
 )
 
-// leaseRecord is the Lease as it was read. Its Version is "" if there is none.
+// leaseRecord is the Lease as it was read. Its Version is "" if there is none; only Volumes is known then.
 type leaseRecord struct {
 	election.Lease
 
-	// Fresh is AnnotationFresh.
-	Fresh bool
+	// Fresh is AnnotationFresh, Volumes is AnnotationVolumes, 1 without it, and AfterTimeline is AnnotationAfterTimeline.
+	Fresh         bool
+	Volumes       int
+	AfterTimeline uint32
+	// Recovery is AnnotationRecovery; "" without it.
+	Recovery string
 
 	object *coordinationv1.Lease
 }
@@ -67,7 +81,8 @@ func (c *leaseClient) Read(ctx context.Context) (*leaseRecord, error) {
 	err := c.request(http.MethodGet).Do(ctx).Into(object)
 	switch {
 	case c.isAbsent(err):
-		return &leaseRecord{object: c.lastRead.Load()}, nil
+		last := c.lastRead.Load()
+		return &leaseRecord{Volumes: LeaseVolumes(last), object: last}, nil // its deletion changes nothing about the volumes
 	case err != nil:
 		return nil, c.explain("read", err)
 	}
@@ -87,6 +102,8 @@ func recreation(object *coordinationv1.Lease) *coordinationv1.Lease {
 	out := &coordinationv1.Lease{TypeMeta: object.TypeMeta, Spec: *object.Spec.DeepCopy()}
 	out.Name, out.Namespace, out.Labels, out.Annotations = object.Name, object.Namespace, maps.Clone(object.Labels), maps.Clone(object.Annotations)
 	delete(out.Annotations, AnnotationFresh)
+	delete(out.Annotations, AnnotationRecovery)
+	delete(out.Annotations, AnnotationAfterTimeline) // other instances may have used later ones since
 	for _, owner := range object.OwnerReferences {
 		owner.BlockOwnerDeletion = nil // setting it requires permission to change the owner
 		out.OwnerReferences = append(out.OwnerReferences, owner)
@@ -134,7 +151,11 @@ func (c *leaseClient) Watch(ctx context.Context, changed func(deleted bool)) err
 }
 
 func recordOf(object *coordinationv1.Lease) (*leaseRecord, error) {
-	out := &leaseRecord{Fresh: object.Annotations[AnnotationFresh] == "true", object: object}
+	out := &leaseRecord{Recovery: object.Annotations[AnnotationRecovery], Volumes: LeaseVolumes(object), object: object}
+	out.Fresh = object.Annotations[AnnotationFresh] == "true" || out.Recovery != ""
+	if n, err := strconv.ParseUint(object.Annotations[AnnotationAfterTimeline], 10, 32); err == nil {
+		out.AfterTimeline = uint32(n)
+	}
 	if text := object.Annotations[AnnotationRecord]; text != "" {
 		if err := json.Unmarshal([]byte(text), &out.Lease); err != nil {
 			return nil, fmt.Errorf("annotation %s of Lease %s: %w", AnnotationRecord, object.Name, err)
@@ -152,6 +173,45 @@ func recordOf(object *coordinationv1.Lease) (*leaseRecord, error) {
 	return out, nil
 }
 
+// LeaseVolumes returns the number of the volumes that a Lease is about.
+func LeaseVolumes(lease *coordinationv1.Lease) int {
+	if n, err := strconv.Atoi(lease.Annotations[AnnotationVolumes]); err == nil {
+		return n
+	}
+	return 1
+}
+
+// ResetLease makes a Lease one of other volumes, free for whoever is first. No agent of the former volumes may run. existing says that the
+// volumes may hold data; otherwise they are filled by recovery, or by spec.bootstrap if that is nil. The Lease may be new.
+func ResetLease(lease *coordinationv1.Lease, volumes int, existing bool, recovery *databasev1alpha1.PostgreSQLRecovery) error {
+	former := leaseRecord{AfterTimeline: 0}
+	if lease.ResourceVersion != "" {
+		record, err := recordOf(lease)
+		if err != nil {
+			return err
+		}
+		former = *record
+	}
+	lease.Spec, lease.Annotations = coordinationv1.LeaseSpec{}, map[string]string{}
+	if volumes != 1 {
+		lease.Annotations[AnnotationVolumes] = strconv.Itoa(volumes)
+	}
+	if last := max(former.Timeline, former.AfterTimeline); last > 0 {
+		lease.Annotations[AnnotationAfterTimeline] = strconv.FormatUint(uint64(last), 10)
+	}
+	switch {
+	case recovery != nil:
+		text, err := json.Marshal(recovery)
+		if err != nil {
+			return fmt.Errorf("recovery of Lease %s: %w", lease.Name, err)
+		}
+		lease.Annotations[AnnotationRecovery] = string(text)
+	case !existing:
+		lease.Annotations[AnnotationFresh] = "true"
+	}
+	return nil
+}
+
 // fill writes the record. The times are for people.
 func fill(object *coordinationv1.Lease, lease election.Lease, valid time.Duration, at metav1.MicroTime) error {
 	record, err := json.Marshal(lease)
@@ -159,6 +219,9 @@ func fill(object *coordinationv1.Lease, lease election.Lease, valid time.Duratio
 		return fmt.Errorf("record of the Lease: %w", err)
 	}
 	metav1.SetMetaDataAnnotation(&object.ObjectMeta, AnnotationRecord, string(record))
+	if lease.Primary != "" {
+		delete(object.Annotations, AnnotationRecovery) // it is done, and never repeated
+	}
 	object.Spec.RenewTime = &at
 	if lease.Holder == (election.Holder{}) {
 		object.Spec.HolderIdentity = nil

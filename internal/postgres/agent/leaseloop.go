@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
 
@@ -80,7 +81,7 @@ func (a *Agent) readLease(at time.Duration) {
 }
 
 func (a *Agent) recordLease(record *leaseRecord, err error, at time.Duration) {
-	a.unauthorized = apierrors.IsUnauthorized(err)
+	a.unauthorized, a.leaseGone = apierrors.IsUnauthorized(err), isPermanent(err)
 	if err != nil {
 		a.observation = a.observation.Failed(at)
 		return
@@ -88,11 +89,37 @@ func (a *Agent) recordLease(record *leaseRecord, err error, at time.Duration) {
 	a.record = record
 	a.observation = a.observation.Read(at, 3*a.requestTime(), record.Lease)
 	a.tenure = a.tenure.Read(a.options.self(), record.Lease)
-	a.config.MayInitialize = record.Fresh
+	a.own.HighestTimeline = max(a.own.HighestTimeline, record.AfterTimeline)
+	a.applyLease(&a.config)
+}
+
+// applyLease adds what the Lease says to the configuration of the election.
+func (a *Agent) applyLease(c *election.Config) {
+	if a.record == nil || a.spec == nil {
+		return
+	}
+	c.MayInitialize, c.TimelinesKnown = a.record.Fresh, a.record.AfterTimeline > 0
+	_, kept := a.object.Get()
+	c.Hibernated = a.spec.Spec.Hibernated || !kept && leavesVolumes(a.spec, a.record.Volumes)
+}
+
+// leavesVolumes reports whether the object asks for other volumes than the present ones: then all instances stop in order, as for hibernation,
+// and the operator starts them with the other volumes. A paused operator does not.
+func leavesVolumes(object *databasev1alpha1.PostgreSQL, present int) bool {
+	wanted, ok := object.RequestedVolumes()
+	return ok && wanted != present && !object.Spec.Paused
 }
 
 func (a *Agent) writeLease(lease election.Lease, at time.Duration) {
-	if a.ops.lease != nil && a.ops.lease.write || a.record == nil || a.record.Version != lease.Version {
+	if a.ops.lease != nil && a.ops.lease.write {
+		return
+	}
+	if a.record == nil { // the last write was rejected, and the Lease was not read since
+		a.tenure = a.tenure.Begin(at, lease).Rejected() // or the decision would stay the same, and PostgreSQL would not be stopped
+		a.exitWithoutLease(lease, a.leaseGone)
+		return
+	}
+	if a.record.Version != lease.Version {
 		return
 	}
 	if a.ops.lease != nil {
@@ -108,15 +135,20 @@ func (a *Agent) writeLease(lease election.Lease, at time.Duration) {
 		a.enqueue(func() {
 			a.ops.lease = nil
 			a.recordWrite(written, err, now())
-			if a.stopping && lease.Released && isPermanent(err) {
-				a.log.Info("exiting without releasing the lease: lease or permission is gone")
-				a.exit()
-			}
+			a.exitWithoutLease(lease, isPermanent(err))
 		})
 	}()
 }
 
-// isPermanent reports that no write of the Lease will succeed: the PostgreSQL is being deleted, and its dependents were deleted
+// exitWithoutLease exits a stopping agent that cannot release the lease.
+func (a *Agent) exitWithoutLease(lease election.Lease, gone bool) {
+	if a.stopping && lease.Released && gone {
+		a.log.Info("exiting without releasing the lease: lease or permission is gone")
+		a.exit()
+	}
+}
+
+// isPermanent reports that no request for the Lease will succeed: the PostgreSQL is being deleted, and its dependents were deleted
 // first.
 func isPermanent(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)

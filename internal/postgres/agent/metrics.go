@@ -68,6 +68,7 @@ func newHeartbeatTimes() prometheus.Histogram {
 
 func (a *Agent) collectors() []prometheus.Collector {
 	all := append(a.counters(), a.gauges()...)
+	all = append(all, a.archiveGauges()...)
 	return append(all, a.heartbeatTimes, certificateCollector(a.certificateFiles()))
 }
 
@@ -127,6 +128,31 @@ func (a *Agent) gauges() []prometheus.Collector {
 				return 0
 			}
 			return (now() - time.Duration(renewed)).Seconds()
+		})
+	return all
+}
+
+// archiveGauges are about WAL archiving. Without spec.backup they are 0.
+func (a *Agent) archiveGauges() []prometheus.Collector {
+	var all []prometheus.Collector
+	add := func(name, help string, value func(agentapi.Archive) float64) {
+		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: "postgresql", Name: name, Help: help}, func() float64 {
+			state := a.archiver.Status()
+			if state == nil {
+				return 0
+			}
+			return value(*state)
+		}))
+	}
+	add("archiving_failed", "1 while this instance cannot store WAL in the object store of spec.backup.",
+		func(s agentapi.Archive) float64 { return one(!s.FailingSince.IsZero()) })
+	add("archiving_waiting_segments", "WAL files of this instance that are not archived yet.", func(s agentapi.Archive) float64 { return float64(s.Waiting) })
+	add("archiving_last_success_timestamp_seconds", "When this instance last stored WAL in the object store, in seconds since the epoch; 0 for never.",
+		func(s agentapi.Archive) float64 {
+			if s.LastSuccess.IsZero() {
+				return 0
+			}
+			return float64(s.LastSuccess.Unix())
 		})
 	return all
 }

@@ -138,7 +138,7 @@ func trim(in *databasev1alpha1.PostgreSQL) *databasev1alpha1.PostgreSQL {
 		ObjectMeta: metav1.ObjectMeta{Name: in.Name, Namespace: in.Namespace, UID: in.UID, Generation: in.Generation},
 		Spec:       in.Spec,
 	}
-	for _, key := range []string{databasev1alpha1.AnnotationFenced, databasev1alpha1.AnnotationSwitchover, databasev1alpha1.AnnotationReclone, databasev1alpha1.AnnotationAcceptDataLoss} {
+	for _, key := range []string{databasev1alpha1.AnnotationFenced, databasev1alpha1.AnnotationSwitchover, databasev1alpha1.AnnotationReclone, databasev1alpha1.AnnotationAcceptDataLoss, databasev1alpha1.AnnotationVolumes} {
 		if value, ok := in.Annotations[key]; ok {
 			metav1.SetMetaDataAnnotation(&out.ObjectMeta, key, value)
 		}

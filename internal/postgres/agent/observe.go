@@ -73,7 +73,7 @@ func (a *Agent) observe(at time.Duration) {
 		}
 		go a.maintainSlots(a.epoch, a.slotsOfOthers(), a.checkpointed)
 		if timeline := a.own.Position.Timeline; timeline != a.gapsReservedTo {
-			go a.reserveGaps(timeline, slices.Clone(a.own.History))
+			go a.reserveGaps(timeline, slices.Clone(a.own.History), a.walSegmentSize)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/fettle-dev/fettle/internal/backup/store"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
@@ -29,6 +30,8 @@ type Options struct {
 	// Source is the folder with the files for spec.bootstrap.pgBasebackup: password, ca.crt, tls.crt and tls.key, if it names
 	// them.
 	Source string
+	// WALProgram is the program of package walfile, which PostgreSQL runs to archive and fetch WAL. Without it PostgreSQL does not archive.
+	WALProgram string
 	// Bind is the address to listen on; all by default.
 	Bind string
 	// The ports of PostgreSQL, of the agents' API, of the probes and of the metrics.
@@ -40,7 +43,9 @@ type Options struct {
 	MemoryLimit int64
 	// Kube is the configuration of the API server's client.
 	Kube *rest.Config
-	Log  *slog.Logger
+	// Store are options for the object store of spec.backup, for tests.
+	Store []store.Option
+	Log   *slog.Logger
 	// Output receives PostgreSQL's log, as lines of JSON.
 	Output io.Writer
 }

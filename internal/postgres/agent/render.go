@@ -98,6 +98,7 @@ func (a *Agent) settings(object *databasev1alpha1.PostgreSQL, r rendering) confi
 		Synchronous:     synchronous(r.sync),
 		LogToken:        a.token,
 		SystemUsers:     a.users,
+		ArchiveCommand:  o.archiveCommand(),
 	}
 	if r.upstream != "" {
 		s.Upstream = new(a.tls.upstream(o.host(r.upstream), o.PostgresPort, config.SlotName(o.ordinal())))
@@ -106,6 +107,9 @@ func (a *Agent) settings(object *databasev1alpha1.PostgreSQL, r rendering) confi
 	if object != nil {
 		s.Parameters = object.Spec.ParameterValues()
 		s.HBA = rules(object.Spec.PgHBA)
+		if backup := object.Spec.Backup; backup != nil && backup.Enabled {
+			s.ArchiveTimeout = archiveTimeout
+		}
 		s.WALSegment = int64(object.Spec.Bootstrap.Initdb.WALSegmentSizeMB) << 20
 	}
 	return s

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
+	"github.com/fettle-dev/fettle/internal/postgres/walfile"
 )
 
 const (
@@ -126,6 +127,7 @@ func (a *Agent) listen() error {
 		listen(a.ctx, a.log, o.listenOn(o.PeerPort), agentapi.RequireHost(o.name(o.Pod), a.peerHandler()), a.peers.files),
 		listen(a.ctx, a.log, o.listenOn(o.ProbePort), a.probeHandler(), nil),
 		listen(a.ctx, a.log, o.listenOn(o.MetricsPort), a.metricsHandler(), nil),
+		listenSocket(a.ctx, a.log, walfile.Socket(o.Run), walHandler(a.archiver.Archive, a.fetchWAL)),
 	)
 }
 

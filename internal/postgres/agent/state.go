@@ -56,6 +56,8 @@ type state struct {
 	leaseReadableAt time.Duration
 	// unauthorized means that the API server rejected the token at the last read of the Lease.
 	unauthorized bool
+	// leaseGone means that the last read of the Lease failed, as each later request will.
+	leaseGone bool
 
 	// process is the postmaster, nil without one. epoch changes when the answers to earlier requests no longer mean anything.
 	process *server.Process
@@ -154,9 +156,6 @@ func (a *Agent) configure() {
 		return
 	}
 	c := configOf(&a.options, object, kept)
-	if a.record != nil {
-		c.MayInitialize = a.record.Fresh
-	}
 	c.PreferenceChangedAt = a.trackPreference(object)
 	if c.RecloneRequested && !a.config.RecloneRequested {
 		a.own.ClonedSinceFollowing = false // a person may request another copy
@@ -166,6 +165,7 @@ func (a *Agent) configure() {
 	}
 	c.TargetChangedAt = a.targetChangedAt
 	a.spec, a.configError, a.reloadAt = object, "", 0
+	a.applyLease(&c)
 	a.events.uid = object.UID
 	if err := c.Validate(); err != nil {
 		a.rejectObject(err)

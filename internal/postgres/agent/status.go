@@ -28,6 +28,9 @@ const (
 // publish makes the state of the loop available to others.
 func (a *Agent) publish(d election.Decision, in election.Input) {
 	own, s := &a.own, &a.sample
+	if a.archiver != nil {
+		a.archiver.update(a.archiveView())
+	}
 	status := &agentapi.Status{
 		Pod: a.options.Pod, PodUID: a.options.PodUID, ServerVersion: a.version,
 		Phase: a.phase(), Timeline: wal.Timeline(own.Position.Timeline),
@@ -37,7 +40,12 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 		NeedsReclone: d.NeedsRecloneConsent, DiskFull: own.FullDisk,
 		DiskFree: uint64(max(a.disk.Free, 0)), DiskTotal: uint64(max(a.disk.Size, 0)), //nolint:gosec // not below 0
 	}
+	status.Archive = a.archiver.Status()
+	if a.record != nil {
+		status.Volumes = a.record.Volumes
+	}
 	status.Reason, status.Message = a.problem(d)
+	status.Progress = a.importStatus.progress
 	if a.heartbeatState.message(a.options.Pod) != "" {
 		status.Reason = databasev1alpha1.ReasonWritesRejected
 	}

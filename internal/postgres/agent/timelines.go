@@ -120,13 +120,17 @@ func removeReservations(data string) (highest uint32, err error) {
 	return highest, nil
 }
 
-// reserveGaps reserves and archives skipped timelines on a primary.
-func (a *Agent) reserveGaps(timeline uint32, history []election.TimelineSwitch) {
-	done, err := fillGaps(a.server.DataDir(), timeline, history)
+// reserveGaps reserves and archives skipped timelines on a primary, and archives what its ancestors left.
+func (a *Agent) reserveGaps(timeline uint32, history []election.TimelineSwitch, segment int64) {
+	err := archiveInherited(a.server.DataDir(), history, segment)
+	done := false
+	if err == nil {
+		done, err = fillGaps(a.server.DataDir(), timeline, history)
+	}
 	if err != nil {
 		a.log.Warn("failed to reserve timelines", "error", err.Error())
 	}
-	if done {
+	if done && segment > 0 {
 		a.enqueue(func() { a.gapsReservedTo = timeline })
 	}
 }

@@ -55,3 +55,19 @@ func TestClient_addressReusedByAnotherAgent(t *testing.T) {
 		t.Errorf("the one that was meant: %v, asked %d times", err, asked)
 	}
 }
+
+func TestParseClaim(t *testing.T) {
+	for name, want := range map[string][2]int{
+		"data-pg-0": {1, 0}, "data-2-pg-3": {2, 3}, "data-999-pg-8": {999, 8},
+		"data-1-pg-0": {}, "data-02-pg-0": {}, "data-0-pg-0": {}, "data--2-pg-0": {}, "data-x-pg-0": {}, "data-pg-00": {}, "data-2-other-0": {},
+		"logs-pg-0": {}, "data-2": {}, "data-": {}, "pg-0": {}, "data-2-pg": {}, "data-2-data-pg-0": {},
+	} {
+		volumes, ordinal, ok := ParseClaim("pg", name)
+		if ok != (want[0] > 0) || ok && (volumes != want[0] || ordinal != want[1]) {
+			t.Errorf("%s: %d, %d, %t", name, volumes, ordinal, ok)
+		}
+		if ok && Claim("pg", volumes, ordinal) != name {
+			t.Errorf("%s is named %s", name, Claim("pg", volumes, ordinal))
+		}
+	}
+}

@@ -3,6 +3,9 @@
 package agentapi
 
 import (
+	"time"
+
+	backupv1alpha1 "github.com/fettle-dev/fettle/api/backup/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
@@ -94,15 +97,39 @@ type Status struct {
 	ConfigError string `json:"configError,omitempty"`
 	// Sync is the quorum in effect on a primary. nil if there is none.
 	Sync *Sync `json:"sync,omitempty"`
+	// Archive is the state of WAL archiving. nil while spec.backup is not enabled, and from agents that cannot archive.
+	Archive *Archive `json:"archive,omitempty"`
+	// Progress is that of the base backup which is restored to the volume, while it is copied and while WAL is replayed on it. It changes
+	// every 10 seconds at most. nil otherwise, and from agents that do not count.
+	Progress *backupv1alpha1.Progress `json:"progress,omitempty"`
 	// NeedsReclone is true if the data cannot follow the primary, and a person must request the reclone.
 	NeedsReclone bool `json:"needsReclone,omitempty"`
 	// Applied is what was last applied without an error on a primary since its promotion. nil if nothing was.
 	Applied *Applied `json:"applied,omitempty"`
+	// Volumes is the number of the volumes that the Lease is about. 0 before the first read, and from agents that know no other volumes
+	// than the first.
+	Volumes int `json:"volumes,omitempty"`
 	// DiskFull is true if PostgreSQL cannot write or was stopped because no space is left.
 	DiskFull bool `json:"diskFull,omitempty"`
 	// DiskFree and DiskTotal are those of the data volume, in bytes.
 	DiskFree  uint64 `json:"diskFree,omitempty"`
 	DiskTotal uint64 `json:"diskTotal,omitempty"`
+}
+
+// Archive is the state of WAL archiving. Only that of the primary says what the store has.
+type Archive struct {
+	// Reason is the reason of the condition Archiving. Message says what is wrong and what to do.
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+	// FailingSince is when the first upload failed since the last success; zero if the last one succeeded.
+	FailingSince time.Time `json:"failingSince,omitzero"`
+	// LastSuccess is when a file was last stored. LastSegment is the last stored segment, and LastWritten when PostgreSQL wrote it last:
+	// all commits before that are stored.
+	LastSuccess time.Time `json:"lastSuccess,omitzero"`
+	LastSegment string    `json:"lastSegment,omitempty"`
+	LastWritten time.Time `json:"lastWritten,omitzero"`
+	// Waiting is the number of WAL files that are not archived yet.
+	Waiting int `json:"waiting,omitempty"`
 }
 
 // Applied is the hash of the Desired that a primary has applied, and the end of its WAL after that.

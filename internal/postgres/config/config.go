@@ -66,10 +66,13 @@ type Settings struct {
 	Upstream *Upstream
 	// Synchronous is the quorum that commits wait for. nil means none.
 	Synchronous *Synchronous
-	// ArchiveCommand and RestoreCommand are PostgreSQL's archive_command and restore_command. "" disables them.
+	// ArchiveCommand and RestoreCommand are PostgreSQL's archive_command and restore_command. "" disables them. The
+	// archive_command of standbys is run too, and has to succeed there once the file is archived.
 	// archive_command also receives history files that only reserve a timeline: they contain only a comment. If a file of
 	// that name exists, it must keep that file and succeed. A real history file must replace a reservation.
 	ArchiveCommand, RestoreCommand string
+	// ArchiveTimeout is how many seconds of writes may be missing in the archive, where WAL is archived to a store. 0 means no limit.
+	ArchiveTimeout int
 	// HBA are the user's rules, in order, after Fettle's own. Clients without a matching rule are rejected. Without any
 	// rule, all roles can log in with a password over TLS.
 	HBA []Rule

@@ -44,6 +44,9 @@ func (s Settings) defaults() map[string]string {
 		"default_text_search_config":     "pg_catalog.english",
 		"track_io_timing":                "on",
 	}
+	if s.ArchiveTimeout > 0 {
+		values["archive_timeout"] = strconv.Itoa(s.ArchiveTimeout)
+	}
 	s.memory(values)
 	s.volume(values)
 	return values

@@ -165,7 +165,7 @@ func (s Settings) fixedSettings() map[string]string {
 		"primary_conninfo":             s.Upstream.ConnInfo(s.ClusterName),
 		"primary_slot_name":            s.Upstream.slot(),
 		"synchronous_standby_names":    s.Synchronous.String(),
-		"archive_mode":                 onOff(s.ArchiveCommand != ""),
+		"archive_mode":                 s.archiveMode(),
 		"archive_command":              s.ArchiveCommand,
 		"restore_command":              s.RestoreCommand,
 		"password_encryption":          "scram-sha-256",
@@ -210,9 +210,10 @@ func (q *Synchronous) String() string {
 	return fmt.Sprintf("ANY %d (\"%s\")", q.Number, strings.Join(q.Names, `","`))
 }
 
-func onOff(on bool) string {
-	if on {
-		return "on"
+// archiveMode makes standbys keep each segment until the archive has it, since one of them may become the primary first.
+func (s Settings) archiveMode() string {
+	if s.ArchiveCommand == "" {
+		return "off"
 	}
-	return "off"
+	return "always"
 }

@@ -18,6 +18,9 @@ type Config struct {
 	// MayInitialize means that no volume of the cluster can hold data, because each was created for this cluster. Without it,
 	// initdb waits until each peer has confirmed that it has no data. It is false for a re-created Lease.
 	MayInitialize bool
+	// TimelinesKnown means that Server.HighestTimeline is not below any timeline that any instance has used, although the Lease has no record:
+	// the operator started the Lease anew while no instance ran. It is false for a re-created Lease.
+	TimelinesKnown bool
 	// Synchronous is how many standbys confirm each commit; 0 is asynchronous.
 	Synchronous int
 	// Generation is that of the object of this Config. It is 0 while the object is known only from a previous process, and may be

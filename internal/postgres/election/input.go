@@ -62,7 +62,8 @@ type Server struct {
 	Exact    bool
 	// History is the history of the server's own timeline, oldest first.
 	History []TimelineSwitch
-	// HighestTimeline is the highest timeline with a history file in pg_wal. PostgreSQL promotes to a higher one.
+	// HighestTimeline is the highest timeline with a history file in pg_wal, or that other volumes have used. PostgreSQL promotes to a
+	// higher one.
 	HighestTimeline uint32
 	// Upstream is the instance that a standby should follow. Receiving means that its WAL receiver runs.
 	Upstream  string

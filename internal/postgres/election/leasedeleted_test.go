@@ -138,3 +138,17 @@ func (l Lease) at(version string) Lease {
 	l.Version = version
 	return l
 }
+
+// TestAcquire_timelineAfterLostRecord: without a record, timelines of other instances are unknown, so each instance has a range of its own.
+// The operator that started the Lease anew knows them: the next one follows without a gap, which recovery would have to read.
+func TestAcquire_timelineAfterLostRecord(t *testing.T) {
+	for known, want := range map[bool]uint32{false: 1024, true: 8} {
+		c, in := freeLease()
+		c.TimelinesKnown = known
+		in.Lease.Lease = Lease{Version: "7"}
+		in.Server.Role, in.Server.Position.Timeline, in.Server.HighestTimeline = Primary, 5, 7
+		if got := newDecider(c, in).acquisitionRecord().Timeline; got != want {
+			t.Errorf("known %t: timeline %d, want %d", known, got, want)
+		}
+	}
+}

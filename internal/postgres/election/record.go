@@ -36,6 +36,8 @@ func (v *decider) acquisitionRecord() Lease {
 		l.Sync = v.quorums()
 	}
 	switch s := v.server; {
+	case v.recordLost() && s.Position.Timeline > 0 && v.TimelinesKnown:
+		l.Timeline = max(s.Position.Timeline, s.HighestTimeline) + 1
 	case v.recordLost() && s.Position.Timeline > 0:
 		l.Timeline = v.ownTimeline(max(s.Position.Timeline, s.HighestTimeline))
 	case s.Role == Standby || l.Timeline > s.Position.Timeline:

@@ -47,7 +47,25 @@ func (s *Server) baseBackup(ctx context.Context, source Source) error {
 	if _, err := s.tool(ctx, toolOptions{holdLock: true}, "pg_basebackup", arguments...); err != nil {
 		return err
 	}
+	if err := s.archiveClonedWAL(); err != nil {
+		return err
+	}
 	return s.write(filepath.Join(s.CloneDir(), standbySignal), nil)
+}
+
+// archiveClonedWAL makes the new standby keep the WAL that came with the base backup until the archive has it, like all other WAL.
+// pg_basebackup marks this WAL as archived, although the source may fail before it has archived it.
+func (s *Server) archiveClonedWAL() error {
+	marks, err := filepath.Glob(filepath.Join(s.CloneDir(), "pg_wal", "archive_status", "*.done"))
+	if err != nil {
+		return fmt.Errorf("archive cloned WAL: %w", err)
+	}
+	for _, mark := range marks {
+		if err := os.Rename(mark, strings.TrimSuffix(mark, ".done")+".ready"); err != nil {
+			return fmt.Errorf("archive cloned WAL: %w", err)
+		}
+	}
+	return nil
 }
 
 // Rewind runs pg_rewind on the data directory of a stopped server, which becomes a standby that can follow source. WAL

@@ -136,15 +136,23 @@ func (s *Server) removeSourceConfig(e External) error {
 	if tablespaces, err := os.ReadDir(filepath.Join(dir, "pg_tblspc")); err != nil || len(tablespaces) > 0 {
 		return errors.Join(err, e.tablespaceError())
 	}
-	for _, name := range []string{config.ConfFile, config.HBAFile, config.IdentFile, autoConf} {
-		if err := s.write(filepath.Join(dir, name), []byte(ignoredConfig)); err != nil {
-			return err
-		}
+	if err := s.ignoreConfig(dir); err != nil {
+		return err
 	}
-	for _, name := range []string{recoverySignal, "recovery.conf", "promote"} {
+	for _, name := range []string{recoverySignal, recoveryConf, promoteFile} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
 	return s.write(filepath.Join(dir, standbySignal), nil)
+}
+
+// ignoreConfig writes the files of a configuration that is not used.
+func (s *Server) ignoreConfig(dir string) error {
+	for _, name := range []string{config.ConfFile, config.HBAFile, config.IdentFile, autoConf} {
+		if err := s.write(filepath.Join(dir, name), []byte(ignoredConfig)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -82,6 +82,8 @@ func exists(path string) (bool, error) {
 const (
 	standbySignal  = "standby.signal"
 	recoverySignal = "recovery.signal"
+	// recoveryConf configured recovery before PostgreSQL 12. promoteFile requests a promotion.
+	recoveryConf, promoteFile = "recovery.conf", "promote"
 	// autoConf is the file that ALTER SYSTEM writes.
 	autoConf = "postgresql.auto.conf"
 )

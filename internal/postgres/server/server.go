@@ -35,6 +35,8 @@ type Options struct {
 // Server is a PostgreSQL server, running or not.
 type Server struct {
 	options Options
+	// dataName is the name of the data directory in the volume.
+	dataName string
 
 	// scan is an interrupted WAL scan.
 	scanMutex sync.Mutex
@@ -62,7 +64,7 @@ func New(o Options) (*Server, error) {
 	if o.Output == nil {
 		o.Output = io.Discard
 	}
-	s := &Server{options: o}
+	s := &Server{options: o, dataName: dataName}
 	for _, dir := range []string{o.Volume, o.RunDir} {
 		if err := s.makeDir(dir); err != nil {
 			return nil, err
@@ -82,7 +84,7 @@ func (s *Server) makeDir(dir string) error {
 }
 
 // DataDir is PostgreSQL's data directory.
-func (s *Server) DataDir() string { return filepath.Join(s.options.Volume, dataName) }
+func (s *Server) DataDir() string { return filepath.Join(s.options.Volume, s.dataName) }
 
 // CloneDir becomes the data directory when Clone or Init completes. At other times it is a leftover.
 func (s *Server) CloneDir() string { return filepath.Join(s.options.Volume, cloneName) }

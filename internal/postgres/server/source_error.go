@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// SourceErrorKind is why an external server cannot be copied. It is the reason of the condition.
+// SourceErrorKind is why an external server cannot be copied, or a backup cannot be restored. It is the reason of the condition.
 type SourceErrorKind string
 
 // Kinds of source errors.
@@ -17,9 +17,14 @@ const (
 	TooLarge      SourceErrorKind = "SourceTooLarge"
 	CopyFailed    SourceErrorKind = "CopyFailed"
 	SecretMissing SourceErrorKind = "SecretMissing"
+
+	BackupDamaged    SourceErrorKind = "BackupDamaged"
+	TargetTooEarly   SourceErrorKind = "TargetTooEarly"
+	TargetNotReached SourceErrorKind = "TargetNotReached"
+	RecoveryFailed   SourceErrorKind = "RecoveryFailed"
 )
 
-// SourceError explains why an external server cannot be copied.
+// SourceError explains why an external server cannot be copied, or a backup cannot be restored.
 type SourceError struct {
 	Kind SourceErrorKind
 	// Message says what is wrong and what to do. It does not change between retries.

@@ -34,8 +34,8 @@ func TestFailover(t *testing.T) {
 	next.Settings.Upstream.Slot = config.SlotName(1)
 	next.Configure(t)
 	nextSession := next.Client(t)
-	waitStreaming(t, oldSession, "shop-1")
 	wantStreaming(t, nextSession)
+	waitStreaming(t, oldSession, "shop-1")
 
 	// The old primary is disconnected and continues to write.
 	next.Settings.Upstream = nil
@@ -102,13 +102,16 @@ func TestSlots_standby(t *testing.T) {
 	must(t, err)
 }
 
-// wantStreaming checks that a standby streams with its slot.
+// wantStreaming waits until a standby streams with its slot: the change of the slot's name restarts its receiver.
 func wantStreaming(t *testing.T, c *sqlclient.Client) {
 	t.Helper()
-	s, slot := status(t, c), ""
-	must(t, c.Query(t.Context(), "SELECT slot_name FROM pg_stat_wal_receiver", func(row pgx.CollectableRow) error { return row.Scan(&slot) }))
-	if !s.InRecovery || s.Receiver == nil || slot != config.SlotName(1) || s.Timeline != 1 || s.Written != 0 {
-		t.Errorf("status of the standby: %+v, receiver %+v, slot %q", s, s.Receiver, slot)
+	waitFor(t, "a receiver with the slot", func() bool {
+		slot := ""
+		must(t, c.Query(t.Context(), "SELECT coalesce(slot_name, '') FROM pg_stat_wal_receiver", func(row pgx.CollectableRow) error { return row.Scan(&slot) }))
+		return slot == config.SlotName(1)
+	})
+	if s := status(t, c); !s.InRecovery || s.Receiver == nil || s.Timeline != 1 || s.Written != 0 {
+		t.Errorf("status of the standby: %+v, receiver %+v", s, s.Receiver)
 	}
 }
 

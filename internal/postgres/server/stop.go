@@ -93,7 +93,7 @@ func (p *Process) Reload() error { return p.signal(syscall.SIGHUP) }
 // It does what pg_promote() does, but without a connection: an unresponsive backend or exhausted max_connections cannot
 // delay the promotion. It is not slower either: BenchmarkPromote measures a shorter time until the first commit.
 func (p *Process) Promote() error {
-	path := filepath.Join(p.server.DataDir(), "promote")
+	path := filepath.Join(p.server.DataDir(), promoteFile)
 	// The file need not survive a crash. Without a flush to disk the promotion is faster.
 	if err := errors.Join(os.WriteFile(path, nil, 0o600), p.server.chown(path)); err != nil {
 		return fmt.Errorf("promote: %w", err)

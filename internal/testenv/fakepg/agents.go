@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -136,12 +137,18 @@ func (p *Kubelet) handler(key types.NamespacedName, pod string, uid types.UID) h
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		claim := &corev1.PersistentVolumeClaim{}
-		if _, err := p.get(r.Context(), types.NamespacedName{Namespace: key.Namespace, Name: "data-" + pod}, claim); err != nil {
+		lease, claim := &coordinationv1.Lease{}, &corev1.PersistentVolumeClaim{}
+		if _, err := p.get(r.Context(), key, lease); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		status := p.status(pg, claim, pod, uid)
+		volumes := volumesOf(lease)
+		name := agentapi.ClaimTemplate(volumes) + "-" + pod
+		if _, err := p.get(r.Context(), types.NamespacedName{Namespace: key.Namespace, Name: name}, claim); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		status := p.status(pg, claim, pod, uid, volumes)
 		if status.Phase == agentapi.Running && status.Role == "" {
 			status.Role = p.role(r.Context(), types.NamespacedName{Namespace: key.Namespace, Name: pod})
 		}
@@ -180,7 +187,15 @@ func (p *Kubelet) handler(key types.NamespacedName, pod string, uid types.UID) h
 	return mux
 }
 
-func (p *Kubelet) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.PersistentVolumeClaim, pod string, uid types.UID) agentapi.Status {
+// volumesOf returns the number of the volumes that a Lease is about.
+func volumesOf(lease *coordinationv1.Lease) int {
+	if n, err := strconv.Atoi(lease.Annotations[databasev1alpha1.AnnotationVolumes]); err == nil {
+		return n
+	}
+	return 1
+}
+
+func (p *Kubelet) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.PersistentVolumeClaim, pod string, uid types.UID, volumes int) agentapi.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, held := p.NotReady[pod]
@@ -189,11 +204,12 @@ func (p *Kubelet) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.Persiste
 	status := agentapi.Status{
 		Pod: pod, PodUID: string(uid), Phase: agentapi.Running, Ready: !held && p.startupLeftLocked(uid) <= 0, Timeline: wal.Timeline(p.Timeline), ServerVersion: "16.4",
 		Generation: p.generation(uid, pg.Generation), PendingRestart: p.PendingRestart[pod], DiskTotal: total, DiskFree: total - used,
+		Volumes: volumes,
 	}
 	if applied, ok := p.applied[uid]; ok {
 		status.Applied = &applied
 	}
-	if pg.Spec.Hibernated {
+	if wanted, ok := pg.RequestedVolumes(); pg.Spec.Hibernated || ok && wanted != volumes {
 		status.Phase, status.Ready = agentapi.Stopped, false
 	}
 	if change := p.ChangeStatus[pod]; change != nil {

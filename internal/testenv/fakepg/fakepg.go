@@ -180,11 +180,13 @@ func (p *Kubelet) run(ctx context.Context) {
 // Wait waits until everything has stopped, after the context of Start is done.
 func (p *Kubelet) Wait() { p.goroutines.Wait() }
 
-// Update reads or changes the exported fields, and reconciles everything.
+// Update reads or changes the exported fields, and reconciles everything. f may panic, as a failed expectation does.
 func (p *Kubelet) Update(f func(*Kubelet)) {
-	p.mu.Lock()
-	f(p)
-	p.mu.Unlock()
+	func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		f(p)
+	}()
 	for _, object := range p.statefulSets() {
 		p.changed(object)
 	}

@@ -158,7 +158,10 @@ func podOf(set *k8sappsv1.StatefulSet, name string) *corev1.Pod {
 		},
 		Spec: template.Spec,
 	}
-	pod.Spec.Volumes = nil // nothing mounts them
+	claim := set.Spec.VolumeClaimTemplates[0].Name // nothing mounts the others
+	pod.Spec.Volumes = []corev1.Volume{{Name: claim, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim + "-" + name},
+	}}}
 	for i := range pod.Spec.Containers {
 		pod.Spec.Containers[i].VolumeMounts = nil
 	}
