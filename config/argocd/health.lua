@@ -28,6 +28,9 @@ end
 if ready.reason == "Paused" or status.phase == "Paused" or status.phase == "Hibernated" or ready.reason == "ManualRestart" then
   return health("Suspended", because(ready))
 end
+if status.phase == "Suspended" and ready.status == "True" then -- of a Backup
+  return health("Suspended", because(ready))
+end
 if conditions.Stalled ~= nil and conditions.Stalled.status == "True" then
   return health("Degraded", because(conditions.Stalled))
 end
