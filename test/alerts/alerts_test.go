@@ -30,7 +30,7 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 	tested := map[string]bool{}
-	for _, s := range slices.Concat(ofInstances, ofReplication, ofVolumes, ofServers, ofOperator) {
+	for _, s := range slices.Concat(ofInstances, ofReplication, ofVolumes, ofServers, ofArchiving, ofOperator, ofBackups) {
 		tested[s.rule] = true
 		t.Run(s.rule, func(t *testing.T) {
 			r, ok := all[s.rule]
@@ -108,7 +108,8 @@ func TestHealthy(t *testing.T) {
 		}
 		lines = append(lines,
 			`up/`+pod+` 1x300`, `fettle_postgresql_up/`+pod+` 1x300`, `fettle_postgresql_in_recovery/`+pod+` `+standby+`x300`,
-			`fettle_agent_wal_unavailable/`+pod+` 0x300`, `fettle_agent_writes_rejected/`+pod+` 0x300`, `fettle_agent_timeline/`+pod+` 3x300`, `fettle_agent_api_reachable/`+pod+` 1x300`, `fettle_agent_lease_errors_total/`+pod+` 2x300`,
+			`fettle_agent_wal_unavailable/`+pod+` 0x300`, `fettle_postgresql_archiving_failed/`+pod+` 0x300`, `fettle_postgresql_archiving_waiting_segments/`+pod+` 1x300`,
+			`fettle_postgresql_archiving_last_success_timestamp_seconds/`+pod+` 1767225600+30x300`, `fettle_agent_writes_rejected/`+pod+` 0x300`, `fettle_agent_timeline/`+pod+` 3x300`, `fettle_agent_api_reachable/`+pod+` 1x300`, `fettle_agent_lease_errors_total/`+pod+` 2x300`,
 			`fettle_postgresql_volume_size_bytes/`+pod+` 1000000000x300`, `fettle_postgresql_volume_free_bytes/`+pod+` 700000000-10000x300`,
 			`fettle_postgresql_connections/`+pod+`/state="idle" 40x300`, `fettle_postgresql_max_connections/`+pod+` 100x300`,
 			`fettle_agent_work_failures_total/`+pod+`/work="clone" 1x300`, `fettle_agent_crashes_total/`+pod+` 1x300`,

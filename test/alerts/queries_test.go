@@ -11,19 +11,22 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// known are the metrics of docs/postgresql-metrics.md, which a test of the agent keeps up to date, and other metrics.
+// known are the metrics of docs/postgresql-metrics.md, which a test of the agent keeps up to date, those of Backups in
+// docs/configure.md, and other metrics.
 func known(t *testing.T) []string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/postgresql-metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	names := []string{"up", "workqueue_depth"}
-	for _, kind := range []string{"webapp", "appconfig", "voteconfig", "postgresql"} {
+	for _, kind := range []string{"webapp", "appconfig", "voteconfig", "postgresql", "backup", "backuprun", "restore"} {
 		names = append(names, kind+"_errors_total") // of package internal/monitoring
 	}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)`").FindAllSubmatch(page, -1) {
-		names = append(names, string(m[1]))
+	for _, path := range []string{"../../docs/postgresql-metrics.md", "../../docs/configure.md"} {
+		page, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)`").FindAllSubmatch(page, -1) {
+			names = append(names, string(m[1]))
+		}
 	}
 	return names
 }

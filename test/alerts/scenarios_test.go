@@ -252,6 +252,7 @@ var ofOperator = []scenario{
 	},
 	reconcileErrors("WebApp", "webapp"), reconcileErrors("AppConfig", "appconfig"),
 	reconcileErrors("VoteConfig", "voteconfig"), reconcileErrors("PostgreSQL", "postgresql"),
+	reconcileErrors("Backup", "backup"), reconcileErrors("Backup", "backuprun"), reconcileErrors("Backup", "restore"),
 	{
 		"FettleWorkQueueGrowing warning",
 		[]string{
@@ -272,4 +273,88 @@ func reconcileErrors(kind, metric string) scenario {
 		},
 		minutes(4, 6), 12 * minute, []string{"type=other"},
 	}
+}
+
+// Times are seconds since 1970. The scrapes begin at 1767225600.
+var ofBackups = []scenario{
+	{ // the leader changes while the alert is pending, which has other labels
+		"FettleBackupFailed warning",
+		[]string{
+			`backup_last_status{namespace="shop",name="orders",pod="a"} 1x9 0x4`, `backup_last_status{namespace="shop",name="orders",pod="b"} _x12 0x60`,
+			`backup_last_status{namespace="shop",name="users",pod="a"} 1x60`,
+		},
+		minutes(4, 9), 11 * minute, []string{"name=orders"},
+	},
+	{
+		"FettleBackupTooOld critical",
+		[]string{
+			// An hour after the first scrape, two intervals of an hour have passed since the success.
+			backupSeries("backup_last_success_timestamp_seconds", "orders", "1767222000x300"), backupSeries("backup_schedule_interval_seconds", "orders", "3600x300"),
+			backupSeries("backup_suspended", "orders", "0x300"),
+			backupSeries("backup_last_success_timestamp_seconds", "users", "1767222000x100 1767228600x200"), backupSeries("backup_schedule_interval_seconds", "users", "3600x300"),
+			backupSeries("backup_last_success_timestamp_seconds", "old", "1700000000x300"), backupSeries("backup_schedule_interval_seconds", "old", "3600x300"),
+			backupSeries("backup_suspended", "old", "1x300"),
+			backupSeries("backup_last_success_timestamp_seconds", "by-hand", "1700000000x300"), backupSeries("backup_schedule_interval_seconds", "by-hand", "0x300"),
+			backupSeries("backup_last_success_timestamp_seconds", "never", "0x300"), backupSeries("backup_schedule_interval_seconds", "never", "3600x300"),
+		},
+		minutes(1, 59, 64), 66 * minute, []string{"name=orders"},
+	},
+	{
+		"FettleBackupVerificationFailed warning",
+		[]string{
+			backupSeries("backup_last_verification_status", "orders", "1x9 0x60"), backupSeries("backup_last_verification_status", "users", "1x70"),
+			backupSeries("backup_last_verified_timestamp_seconds", "users", "1767225600x70"), backupSeries("backup_verify_interval_seconds", "users", "3600x70"),
+		},
+		minutes(4, 9), 11 * minute, []string{"name=orders"},
+	},
+	{
+		"FettleBackupVerificationFailed warning",
+		[]string{
+			backupSeries("backup_last_verification_status", "late", "1x300"), backupSeries("backup_last_verified_timestamp_seconds", "late", "1767222000x300"),
+			backupSeries("backup_verify_interval_seconds", "late", "3600x300"),
+			backupSeries("backup_last_verified_timestamp_seconds", "stopped", "1700000000x300"), backupSeries("backup_verify_interval_seconds", "stopped", "3600x300"),
+			backupSeries("backup_suspended", "stopped", "1x300"), backupSeries("backup_last_verification_status", "stopped", "0x300"),
+			backupSeries("backup_last_verified_timestamp_seconds", "never", "0x300"), backupSeries("backup_verify_interval_seconds", "never", "3600x300"),
+		},
+		minutes(1, 59, 64), 66 * minute, []string{"name=late"},
+	},
+	{
+		"FettleBackupNeverSucceeded critical",
+		[]string{
+			// The operator restarts after an hour, and is not scraped for 5 minutes.
+			backupSeries("backup_schedule_interval_seconds", "orders", "86400x120 _x10 86400x3200"), backupSeries("backup_suspended", "orders", "0x3200"),
+			backupSeries("backup_schedule_interval_seconds", "users", "86400x3200"), backupSeries("backup_last_success_timestamp_seconds", "users", "_x60 1767225600x3200"),
+			backupSeries("backup_schedule_interval_seconds", "weekly", "604800x3200"),
+			backupSeries("backup_schedule_interval_seconds", "old", "86400x3200"), backupSeries("backup_suspended", "old", "1x3200"),
+		},
+		[]time.Duration{minute, 26*time.Hour - minute}, 26*time.Hour + minute, []string{"name=orders"},
+	},
+}
+
+var ofArchiving = []scenario{
+	{
+		"FettlePostgreSQLArchivingFailed warning",
+		[]string{`fettle_postgresql_archiving_failed/orders-0 0x9 1x60`, `fettle_postgresql_archiving_failed/orders-1 0x70`},
+		minutes(4, 5), 7 * minute, []string{"pod=orders-0"},
+	},
+	{ // the primary archives, and the standbys have never archived anything
+		"FettlePostgreSQLArchivingBehind critical",
+		[]string{
+			`fettle_postgresql_archiving_waiting_segments/orders-0 0x9 65x60`, `fettle_postgresql_archiving_last_success_timestamp_seconds/orders-0 1767225600+30x70`,
+			`fettle_postgresql_archiving_waiting_segments/orders-1 64x70`, `fettle_postgresql_archiving_last_success_timestamp_seconds/orders-1 0x70`,
+		},
+		minutes(4, 14), 16 * minute, []string{"pod=orders-0"},
+	},
+	{ // the last success was 10 minutes before the first scrape
+		"FettlePostgreSQLArchivingBehind critical",
+		[]string{
+			`fettle_postgresql_archiving_waiting_segments/orders-0 1x70`, `fettle_postgresql_archiving_last_success_timestamp_seconds/orders-0 1767225000x70`,
+			`fettle_postgresql_archiving_waiting_segments/orders-1 0x70`, `fettle_postgresql_archiving_last_success_timestamp_seconds/orders-1 0x70`,
+		},
+		minutes(4, 14), 16 * minute, []string{"pod=orders-0"},
+	},
+}
+
+func backupSeries(metric, name, values string) string {
+	return metric + `{namespace="shop",name="` + name + `"} ` + values
 }

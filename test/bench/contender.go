@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,6 +64,9 @@ func contend(ctx context.Context, args []string) error {
 			"manager", "--webhooks=false", "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0",
 		})
 		return fettle.ExecuteContext(ctx)
+	}
+	if slices.Contains([]string{"backup", "recover", "archive"}, args[0]) {
+		return pod(ctx, args[0], args[1:])
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	workers := flags.Int("workers", 1, "number of concurrently reconciled objects")

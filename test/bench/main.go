@@ -9,6 +9,8 @@
 //	make bench BENCH_ARGS="-mode config"
 //	make bench BENCH_ARGS="-mode postgres-memory"
 //	KUBECONFIG=... make bench BENCH_ARGS="-mode pgbench -rounds 3"
+//	make bench BENCH_ARGS="-mode backup"          # Debian's packages pgbackrest, barman-cli-cloud and python3-boto3
+//	make bench BENCH_ARGS="-mode backup-effect"
 //
 // With -mode postgres it measures the failover of a PostgreSQL on the local cluster of `NODES=3 make up`, with Fettle installed, as root.
 // See package failover.
@@ -51,6 +53,9 @@ type options struct {
 	args      []string // of the command
 	pgFolder  string
 	databases int
+	scale     int
+	only      []string
+	profile   string
 	postgres  failover.Options
 }
 
@@ -70,6 +75,8 @@ const (
 	modePostgres = "postgres"
 	modePgbench  = "pgbench"
 	modePgMemory = "postgres-memory"
+	modeBackup   = "backup"
+	modeEffect   = "backup-effect"
 )
 
 func main() {
@@ -91,6 +98,12 @@ func run(ctx context.Context, args []string) error {
 	}
 	if o.mode == modePgbench {
 		return comparePgbench(ctx, o)
+	}
+	switch o.mode {
+	case modeBackup:
+		return compareBackups(ctx, o, (*backupBench).throughput)
+	case modeEffect:
+		return compareBackups(ctx, o, (*backupBench).effect)
 	}
 	if o.mode == modePostgres {
 		return failover.Run(ctx, o.postgres)
@@ -121,17 +134,23 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.warmUp, "warm-up", 100, "number of WebApps in the blocks before the first round, which are not counted")
 	flags.StringVar(&o.mode, "mode", modeCompare, "compare; memory: the manager's memory with n WebApps, and what it sends when idle and "+
 		"after a restart; config: the time from a change of each of n AppConfigs until the Deployment that uses it restarts; "+
-		"pgbench: an instance on the cluster of KUBECONFIG beside a bare server; postgres: the time without an acknowledged row "+
+		"pgbench: an instance on the cluster of KUBECONFIG beside a bare server; backup: backups and restores beside other programs; backup-effect: pgbench while a backup runs; postgres: the time without an acknowledged row "+
 		"during a fault of the primary of a PostgreSQL on the local cluster")
 	flags.DurationVar(&o.settle, "settle", 4*time.Second, "how long to count requests after the last WebApp is Ready")
 	flags.DurationVar(&o.idle, "idle", time.Minute, "how long to watch the idle manager, with -mode memory and postgres-memory")
 	flags.IntVar(&o.singles, "singles", 200, "number of AppConfigs that are changed one by one, with -mode config")
 	flags.Float64Var(&o.rate, "rate", 10, "number of changes per second")
-	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "how long to wait for the rollouts, with -mode config")
+	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "how long to wait for the rollouts, with -mode config, and for a backup or restore, with -mode backup")
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64(), "seed of the order of the blocks")
 	flags.StringVar(&o.out, "out", "dist/figures", "folder for the record; logs are in its folder logs")
 	flags.StringVar(&o.pgFolder, "pg-folder", os.TempDir(), "data folder of the bare servers, on the filesystem of the instance's volume, with -mode pgbench")
 	flags.IntVar(&o.databases, "databases", 50, "number of PostgreSQLs of three instances each, with -mode postgres-memory")
+	flags.IntVar(&o.scale, "scale", 50, "scale of the pgbench tables, of about 15 MiB each, with -mode backup")
+	flags.Func("only", "contenders, such as fettle-physical,pgbackrest-1, with -mode backup; all by default", func(value string) error {
+		o.only = strings.Split(value, ",")
+		return nil
+	})
+	flags.StringVar(&o.profile, "profile", "", "folder for CPU profiles of Fettle, with -mode backup")
 	o.postgresFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -162,7 +181,7 @@ func (o *options) postgresFlags(flags *flag.FlagSet) {
 // validate reports all invalid flags.
 func (o options) validate() error {
 	var errs []error
-	if modes := []string{modeCompare, modeMemory, modeConfig, modePgbench, modePgMemory, modePostgres}; !slices.Contains(modes, o.mode) {
+	if modes := []string{modeCompare, modeMemory, modeConfig, modePgbench, modePgMemory, modePostgres, modeBackup, modeEffect}; !slices.Contains(modes, o.mode) {
 		errs = append(errs, fmt.Errorf("-mode=%s: must be one of %v", o.mode, modes))
 	}
 	if min(o.n, o.rounds, o.warmUp, o.singles, o.databases) < 1 || o.rate <= 0 {

@@ -53,7 +53,7 @@ var foreign = []string{
 // guides are the pages of kinds, which start with three examples.
 var guides = map[string]string{
 	"docs/webapp.md": "WebApp", "docs/webapppolicy.md": "WebAppPolicy", "docs/appconfig.md": "AppConfig",
-	"docs/voteconfig.md": "VoteConfig", "docs/postgresql.md": "PostgreSQL",
+	"docs/voteconfig.md": "VoteConfig", "docs/postgresql.md": "PostgreSQL", "docs/backup.md": "Backup", "docs/restore.md": "Restore",
 }
 
 // manifest is a complete object in a page.

@@ -17,66 +17,66 @@ import (
 // some is the number of objects of each configuration kind during the measurement.
 const some = 20
 
-// configAuditSpecs count the requests of the operator for AppConfigs, VoteConfigs and a PostgreSQL, and the requests of the PostgreSQL's
-// agents.
-func configAuditSpecs() {
-	Describe("with 20 AppConfigs, 20 VoteConfigs, the Deployments that use them and a PostgreSQL of three instances", Ordered, func() {
-		var ns namespaced
-		var log *audit.Recorder
+// idleSpecs count the requests of the operator for WebApps, which exist, and for AppConfigs, VoteConfigs and a PostgreSQL, and the requests
+// of the PostgreSQL's agents.
+func idleSpecs(apps func() namespaced) {
+	var ns namespaced
+	var log *audit.Recorder
 
-		BeforeAll(func(ctx SpecContext) {
-			log = auditLog()
-			ns = newNamespace(ctx, nil)
-			ns.postgreSQL(ctx, idleDatabase, idleDatabaseSpec)
-			ns.apply(ctx, manyConfigs())
-			for i := range some {
-				ns.becomesReady(ctx, appConfigKind, fmt.Sprintf("shop-%02d", i))
-				ns.becomesReady(ctx, voteConfigKind, fmt.Sprintf("vote-%02d", i))
-			}
-			Expect(ns.recovered(ctx, idleDatabase).Status.ReadyInstances).To(BeEquivalentTo(3)) // its agents have written their labels by then
-			waitForDeletedNamespaces(ctx)
-			waitForNoRequests(ctx, log, 10*time.Second)
-		}, NodeTimeout(30*time.Minute))
-
-		// nothing requires that the operator sends no write and no read for d after f.
-		nothing := func(ctx SpecContext, what string, d time.Duration, f func()) {
-			GinkgoHelper()
-			waitForNoRequests(ctx, log, 5*time.Second)
-			mark, err := log.Mark(ctx)
-			Expect(err).NotTo(HaveOccurred())
-			f()
-			pauseFor(ctx, d)
-			sent, err := log.Since(ctx, mark, audit.Filter{User: operatorUser})
-			Expect(err).NotTo(HaveOccurred())
-			report(fmt.Sprintf("%s with %d AppConfigs, %d VoteConfigs and a PostgreSQL: %d writes, %d live reads\n%s",
-				what, some, some, sent.Writes(), sent.LiveReads(), sent))
-			Expect(sent.Writes()).To(BeZero(), sent.String())
-			Expect(afterStart(sent).LiveReads()).To(BeZero(), sent.String())
+	BeforeAll(func(ctx SpecContext) {
+		log = auditLog()
+		ns = newNamespace(ctx, nil)
+		ns.postgreSQL(ctx, idleDatabase, idleDatabaseSpec)
+		ns.apply(ctx, manyConfigs())
+		for i := range some {
+			ns.becomesReady(ctx, appConfigKind, fmt.Sprintf("shop-%02d", i))
+			ns.becomesReady(ctx, voteConfigKind, fmt.Sprintf("vote-%02d", i))
 		}
+		Expect(ns.recovered(ctx, idleDatabase).Status.ReadyInstances).To(BeEquivalentTo(3)) // its agents have written their labels by then
+		waitForNoRequests(ctx, log, 10*time.Second)
+	}, NodeTimeout(30*time.Minute))
 
-		It("sends nothing while idle", func(ctx SpecContext) {
-			since, err := log.Mark(ctx)
-			Expect(err).NotTo(HaveOccurred())
-			begun := time.Now()
-			nothing(ctx, "idle for "+idleTime.String(), idleTime, func() {})
-			ns.agentsOnlyRenew(ctx, log, since, begun)
-		}, SpecTimeout(15*time.Minute))
+	// nothing requires that the operator sends no write and no read for d after f.
+	nothing := func(ctx SpecContext, what string, d time.Duration, f func()) {
+		GinkgoHelper()
+		waitForNoRequests(ctx, log, 5*time.Second)
+		mark, err := log.Mark(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		f()
+		pauseFor(ctx, d)
+		sent, err := log.Since(ctx, mark, audit.Filter{User: operatorUser})
+		Expect(err).NotTo(HaveOccurred())
+		report(fmt.Sprintf("%s with %d WebApps, %d AppConfigs, %d VoteConfigs and a PostgreSQL: %d writes, %d live reads\n%s",
+			what, many, some, some, sent.Writes(), sent.LiveReads(), sent))
+		Expect(sent.Writes()).To(BeZero(), sent.String())
+		Expect(afterStart(sent).LiveReads()).To(BeZero(), sent.String())
+	}
 
-		It("sends nothing when other clients change labels of all of them and their children", func(ctx SpecContext) {
-			nothing(ctx, "foreign labels", 10*time.Second, func() {
-				for _, kind := range []string{"appconfigs", "voteconfigs", "configmaps", "deployments"} {
-					ns.run(ctx, "label", kind, "--all", "e2e.example.com/touched=true")
-				}
-			})
-		}, SpecTimeout(15*time.Minute))
+	It("send nothing while idle", func(ctx SpecContext) {
+		since, err := log.Mark(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		begun := time.Now()
+		nothing(ctx, "idle for "+idleTime.String(), idleTime, func() {})
+		ns.agentsOnlyRenew(ctx, log, since, begun)
+	}, SpecTimeout(15*time.Minute))
 
-		It("sends nothing after a restart of the operator", func(ctx SpecContext) {
-			nothing(ctx, "restart of both replicas", 30*time.Second, func() {
-				Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(operatorNamespace), operatorLabels)).To(Succeed())
-				operatorUp(ctx)
-			})
-		}, SpecTimeout(20*time.Minute))
-	})
+	It("send nothing when other clients change labels of all of them and their children", func(ctx SpecContext) {
+		nothing(ctx, "foreign labels", 10*time.Second, func() {
+			for _, kind := range []string{"webapps", "deployments", "services"} {
+				apps().run(ctx, "label", kind, "--all", "e2e.example.com/touched=true")
+			}
+			for _, kind := range []string{"appconfigs", "voteconfigs", "configmaps", "deployments"} {
+				ns.run(ctx, "label", kind, "--all", "e2e.example.com/touched=true")
+			}
+		})
+	}, SpecTimeout(15*time.Minute))
+
+	It("send nothing after a restart of the operator", func(ctx SpecContext) {
+		nothing(ctx, "restart of both replicas", 30*time.Second, func() {
+			Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(operatorNamespace), operatorLabels)).To(Succeed())
+			operatorUp(ctx)
+		})
+	}, SpecTimeout(20*time.Minute))
 }
 
 const (

@@ -79,10 +79,10 @@ var _ = Describe("Fettle", func() {
 	Describe("a VoteConfig", voteSpecs)
 	Describe("an AppConfig", configSpecs)
 	Describe("a PostgreSQL", postgresSpecs)
+	Describe("a Backup", backupSpecs)
 	Describe("while the operator is down", operatorDownSpecs)
 	Describe("metrics", metricsSpecs)
 	Describe("the API server's audit log", auditSpecs)
-	Describe("the API server's audit log of configuration", configAuditSpecs)
 	Describe("removed by OLM", uninstallSpecs)
 })
 

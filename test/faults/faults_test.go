@@ -41,7 +41,7 @@ func TestFaults(t *testing.T) {
 	}
 	demo := demoScenario("demo", newDemo)
 	demo.Identity = demoIdentity(t)
-	scenarios := append(slices.Concat(postgreSQLScenarios(t), webAppScenarios(t), appConfigScenarios(t)), voteConfigScenario(t), demo)
+	scenarios := append(slices.Concat(postgreSQLScenarios(t), webAppScenarios(t), appConfigScenarios(t), backupScenarios(t)), voteConfigScenario(t), demo)
 
 	var completed, plans, violations, caught atomic.Int64
 	var running sync.WaitGroup // -test.parallel would limit parallel tests to the number of processors

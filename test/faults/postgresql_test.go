@@ -75,8 +75,13 @@ func postgreSQLScenarios(t *testing.T) []Scenario {
 			pgStep("create", goesWithData, 1), keepsData("keep the data", oneInstance), deletesPostgreSQL("delete", 2),
 			pgStep("create again", oneInstance, 1), dropsData("delete the data too", goesWithData), deletesPostgreSQL("delete again", 0),
 		}},
+		"restore": {inPlaceRules(), inPlaceSteps()},
 	}, func(name string, content pgContent) Scenario {
-		return pgScenario(t, name, content.rules, content.steps)
+		scenario := pgScenario(t, name, content.rules, content.steps)
+		if name == "restore" {
+			scenario.Children = inPlaceChildren
+		}
+		return scenario
 	})
 }
 

@@ -55,7 +55,7 @@ func (i *operatorProcess) RoundTrip(request *http.Request) (*http.Response, erro
 	if err != nil {
 		return nil, err
 	}
-	at, fault := i.requests.begin(record)
+	at, fault := i.requests.begin(record, i.number)
 	switch fault {
 	case CrashBefore:
 		i.crash()
@@ -120,9 +120,6 @@ func closeBody(response *http.Response) error {
 
 func (i *operatorProcess) crash() {
 	i.dead.Store(true)
-	i.requests.mu.Lock()
-	i.requests.crashed = i.number
-	i.requests.mu.Unlock()
 	i.stop()
 }
 
@@ -143,8 +140,9 @@ func (t *requestLog) workersRunning() error {
 	return nil
 }
 
-// begin records a request and decides about its fault.
-func (t *requestLog) begin(r Record) (at int, fault Kind) {
+// begin records a request of a process and decides about its fault. A crash counts from now on: the write may have its effect long before
+// the process ends.
+func (t *requestLog) begin(r Record, process int) (at int, fault Kind) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r.Seq = len(t.records)
@@ -153,6 +151,9 @@ func (t *requestLog) begin(r Record) (at int, fault Kind) {
 		t.writes++
 		r.K, r.Step, t.lastWrite = t.writes, t.step, time.Now()
 		r.Fault = t.decide(r)
+	}
+	if r.Fault == CrashBefore || r.Fault == CrashAfter {
+		t.crashed = process
 	}
 	t.records = append(t.records, r)
 	return r.Seq, r.Fault

@@ -22,7 +22,8 @@ const (
 )
 
 // conceptPages need a picture.
-var conceptPages = []string{"docs/webapp.md", "docs/appconfig.md", "docs/postgresql.md", "docs/postgresql-failover.md", "docs/architecture.md"}
+var conceptPages = []string{"docs/webapp.md", "docs/appconfig.md", "docs/postgresql.md", "docs/postgresql-failover.md", "docs/postgresql-backup.md", "docs/backup.md",
+	"docs/architecture.md"}
 
 // figures are the counts of a page, without code blocks and tables.
 type figures struct {

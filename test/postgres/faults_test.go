@@ -50,14 +50,18 @@ func TestFailover_switchoverAndCrashes(t *testing.T) {
 	c.check(l)
 }
 
-// TestFailover_unreachable has the faults that only silence gives away. They mostly wait for the end of a lease, so they run in parallel.
+// TestFailover_unreachable has the faults that only silence gives away. They mostly wait for the end of a lease, so two run in parallel. With
+// more, a slow machine exceeds the limits.
 func TestFailover_unreachable(t *testing.T) {
+	running := make(chan struct{}, 2)
 	for name, test := range map[string]func(*testing.T){
 		"unresponsive server": unresponsiveServer, "stopped agent": stoppedAgent, "lost node": lostNode,
 		"synchronous partition": partition(synchronous), "asynchronous partition": partition(nil),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			running <- struct{}{}
+			defer func() { <-running }()
 			test(t)
 		})
 	}

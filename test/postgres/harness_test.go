@@ -45,6 +45,7 @@ type cluster struct {
 	// prepared instances are set up, but not part of spec.replicas.
 	prepared []*instance
 	routedTo atomic.Int32 // ordinal that the Service routes to, -1 for none
+	deleted  bool         // requests of the agents may be forbidden
 }
 
 const name = "db"

@@ -14,11 +14,12 @@ import (
 
 	"github.com/fettle-dev/fettle/internal/cmd"
 	"github.com/fettle-dev/fettle/internal/testenv"
+	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
 var (
 	env *testenv.Env
-	// program is a copy of the test binary that any user may run. With the argument "agent" it is an agent.
+	// program is a copy of the test binary that any user may run, with fettle-wal beside it. With the argument "agent" it is an agent.
 	// FETTLE_PG_PROGRAM sets another program, such as that of the image.
 	program string
 	// networks counts the clusters of this process. Each has its own loopback addresses.
@@ -52,7 +53,7 @@ func TestMain(m *testing.M) {
 func runProgram() int {
 	if err := cmd.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "fettle:", err)
-		return 1
+		return cmd.ExitCode(err)
 	}
 	return 0
 }
@@ -73,6 +74,9 @@ func prepare(dir string) error {
 	}
 	if output, err := exec.Command("cp", self, program).CombinedOutput(); err != nil {
 		return fmt.Errorf("copy the program: %w: %s", err, output)
+	}
+	if _, err := testpg.BuildWAL(dir); err != nil {
+		return err
 	}
 	started, err := testenv.Start(testenv.Options{Fast: true})
 	env = started

@@ -68,6 +68,9 @@ func (c *cluster) checkRBAC(t testing.TB) (check func()) {
 		t.Fatal(err)
 	}
 	return func() {
+		if c.deleted {
+			return
+		}
 		agents := audit.Filter{User: "system:serviceaccount:" + c.namespace + ":" + name}
 		rights, err := recorder.Rights(context.WithoutCancel(t.Context()), from, agents)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // maxSwitchoverGap limits the time without an acknowledged row during a switchover: half a second, and more on a busy
 // machine. The faults of this file used to increase it above 20 s.
-const maxSwitchoverGap = 8 * time.Second
+const maxSwitchoverGap = 15 * time.Second
 
 // TestSwitchover_longCheckpoint: clients are served while the primary checkpoints, however long it takes. The server is not
 // stopped before.
