@@ -11,7 +11,10 @@ IMAGE_BASE ?= ghcr.io/fettle-dev/fettle
 IMG ?= $(IMAGE_BASE):v$(VERSION)
 BUNDLE_IMG ?= $(IMAGE_BASE)-bundle:v$(VERSION)
 CATALOG_IMG ?= $(IMAGE_BASE)-catalog:v$(VERSION)
-# OLM channels of the bundle; the first one is the default channel.
+# OLM channels of the bundle; the first one is the default channel. A pre-release is only in candidate.
+ifneq ($(findstring -,$(VERSION)),)
+CHANNELS ?= candidate
+endif
 CHANNELS ?= stable,candidate
 # Architectures of `make image`; `make image ARCHES="amd64 arm64"` builds a multi-architecture image.
 ARCHES ?= $(shell go env GOARCH)
@@ -95,12 +98,17 @@ vet: ## Run go vet in both modules
 	go -C hack vet ./...
 
 .PHONY: lint
-lint: ## Run the linters of .golangci.yml in both modules
+lint: ## Run actionlint on the workflows, and the linters of .golangci.yml in both modules
+	@$(call tool,actionlint)/actionlint -shellcheck= -pyflakes= .github/workflows/*.yaml
 	@bin=$(call tool,lint)/golangci-lint; $$bin run ./... && cd hack && $$bin run --config ../.golangci.yml ./...
 
 .PHONY: verify
 verify: ## Regenerate all generated files and fail if one of them was out of date
 	@hack/verify.sh
+
+.PHONY: vulncheck
+vulncheck: ## Search the code of the image for known vulnerabilities of its modules (govulncheck; needs the Internet)
+	@$(call tool,supply-chain)/govulncheck . ./cmd/...
 
 ##@ Test
 
@@ -210,3 +218,13 @@ catalog-validate: ## Validate the catalog
 .PHONY: olm-install
 olm-install: ## Install Fettle with OLM and wait until the CSV has Succeeded
 	@hack/olm-install.sh
+
+##@ Release
+
+.PHONY: release
+release: ## Prepare the release VERSION=... in dist/ and print what to push; pushes nothing (docs/release.md)
+	@$(if $(filter file,$(origin VERSION)),VERSION=) hack/release.sh prepare
+
+.PHONY: release-push
+release-push: ## Push the images of the prepared release VERSION=... and sign them with cosign
+	@$(if $(filter file,$(origin VERSION)),VERSION=) hack/release.sh push
