@@ -8,11 +8,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -113,9 +117,34 @@ func (e *Env) Identity(ctx context.Context, name string, rules []rbacv1.PolicyRu
 			return nil, err
 		}
 	}
+	if err := waitForRule(ctx, c, name, rules[len(rules)-1]); err != nil {
+		return nil, err
+	}
 	config := rest.CopyConfig(e.Admin)
 	config.Impersonate = rest.ImpersonationConfig{UserName: name}
 	return config, nil
+}
+
+// waitForRule waits until the API server knows a rule of a user: its authorizer reads roles from a cache.
+func waitForRule(ctx context.Context, c client.Client, user string, rule rbacv1.PolicyRule) error {
+	resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
+	review := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: resource, Subresource: subresource,
+		},
+	}}
+	if len(rule.ResourceNames) > 0 {
+		review.Spec.ResourceAttributes.Name = rule.ResourceNames[0]
+	}
+	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		r := review.DeepCopy()
+		err := c.Create(ctx, r)
+		return r.Status.Allowed, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the permissions of %s: %w", user, err)
+	}
+	return nil
 }
 
 func roleOf(name string, rules []rbacv1.PolicyRule) (*unstructured.Unstructured, error) {
