@@ -45,14 +45,18 @@ func (o *managerOptions) command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "manager",
 		Short: "Run the operator",
-		Args:  cobra.NoArgs,
+		Long: "Run the operator.\n\nAn environment variable can set each flag: FETTLE_WORKERS sets --workers. A flag on the command line has precedence over\n" +
+			"the variable, and the variable over the default. An empty variable counts as not set.",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
+			warnings, err := o.complete(c.Flags(), os.Environ())
+			if err != nil {
 				return err
 			}
 			logger := zap.New(zap.UseFlagOptions(&o.log))
 			ctrl.SetLogger(logger)
 			klog.SetLogger(logger)
+			o.logWarnings(warnings)
 			cluster, err := ctrl.GetConfig()
 			if err != nil {
 				return fmt.Errorf("find a cluster (--kubeconfig, KUBECONFIG or the pod's ServiceAccount): %w", err)

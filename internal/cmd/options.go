@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -26,6 +25,18 @@ const defaultCertDir = "/tmp/k8s-webhook-server/serving-certs"
 
 // disabled is the address that disables an endpoint.
 const disabled = "0"
+
+// imageRepository has the images of releases, with the version as the tag.
+const imageRepository = "ghcr.io/fettle-dev/fettle"
+
+// acceptedLogging are the values of the flags that configure the log. The usage texts of controller-runtime name a value that it rejects
+// (nano), and the defaults of controller-runtime.
+var acceptedLogging = map[string]string{
+	"zap-encoder":          "json or console",
+	"zap-log-level":        "panic, error, info, debug, or a number from 1 on for more detail",
+	"zap-stacktrace-level": "panic, error or info",
+	"zap-time-encoding":    "rfc3339, rfc3339nano, iso8601, epoch, millis or nanos",
+}
 
 // managerOptions are the flags of the manager; docs/configure.md lists them.
 type managerOptions struct {
@@ -55,6 +66,8 @@ type managerOptions struct {
 	webhookCerts   string
 
 	log zap.Options
+
+	origins map[string]string // the environment variable that set a flag, by the flag
 }
 
 func (o *managerOptions) addFlags(flags *pflag.FlagSet) {
@@ -78,28 +91,66 @@ func (o *managerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.watchSecrets, "watch-secrets", true,
 		"watch the metadata of Secrets; false requires no permission to list and watch them, and reads referenced Secrets every 10m")
 	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to watch, separated by commas; all by default")
-	flags.StringVar(&o.agentImage, "agent-image", cmp.Or(os.Getenv("OPERATOR_IMAGE"), "ghcr.io/fettle-dev/fettle:v0.0.1"),
-		"image of Fettle's agent for new database instances, the operator's own image; defaults to the environment variable OPERATOR_IMAGE")
+	flags.StringVar(&o.agentImage, "agent-image", imageRepository+":"+cmp.Or(Version, "latest"),
+		"image of Fettle's agent for new database instances and of backups: the image of the operator")
 	flags.BoolVar(&o.dashboards, "grafana-dashboards", true,
 		"keep a ConfigMap with dashboards in the operator's namespace, with the label grafana_dashboard=1 for Grafana's sidecar; false deletes it")
 	flags.Float32Var(&o.qps, "kube-api-qps", -1,
 		"requests per second to the API server; 0 or less means no client-side limit, because the API server's priority and fairness limits the operator")
 	flags.IntVar(&o.burst, "kube-api-burst", 60, "requests that may briefly exceed --kube-api-qps; ignored without that limit")
 
-	flags.BoolVar(&o.webhooks, "webhooks", os.Getenv("ENABLE_WEBHOOKS") != "false",
-		"serve the admission webhooks, which enforce WebAppPolicies; defaults to false if the environment has ENABLE_WEBHOOKS=false")
+	flags.BoolVar(&o.webhooks, "webhooks", true, "serve the admission webhooks, which enforce WebAppPolicies")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "TCP port of the webhooks")
 	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", defaultCertDir,
 		"folder with tls.crt and tls.key of the webhooks; must be writable with --webhook-certs=self-signed")
 	flags.StringVar(&o.webhookCerts, "webhook-certs", certsProvided,
 		"source of the certificate: provided (by OLM or cert-manager) or self-signed (created, installed and rotated by the operator)")
 
+	o.addGoFlags(flags)
+	describeVariables(flags)
+}
+
+// addGoFlags adds the flags of controller-runtime.
+func (o *managerOptions) addGoFlags(flags *pflag.FlagSet) {
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
 	config.RegisterFlags(goFlags)
 	o.log.TimeEncoder = zapcore.RFC3339TimeEncoder
 	o.log.StacktraceLevel = zapcore.PanicLevel // the error's text names the source
 	o.log.BindFlags(goFlags)
+	for name, usage := range map[string]string{
+		"zap-devel":            "defaults for development: console encoder, level debug",
+		"zap-encoder":          "format of the log (default json)",
+		"zap-log-level":        "lowest level to log (default info)",
+		"zap-stacktrace-level": "lowest level to log with a stack trace (default panic)",
+		"zap-time-encoding":    "format of the time in the log (default rfc3339)",
+	} {
+		f := goFlags.Lookup(name)
+		if f.Usage = usage; acceptedLogging[name] != "" {
+			f.Usage += ": " + acceptedLogging[name]
+		}
+	}
 	flags.AddGoFlagSet(goFlags)
+}
+
+// complete sets the flags that only the environment sets, and validates all.
+func (o *managerOptions) complete(flags *pflag.FlagSet, environment []string) (warnings []warning, err error) {
+	if o.origins, warnings, err = setFromEnvironment(flags, environment); err != nil {
+		return nil, err
+	}
+	return warnings, o.validate()
+}
+
+// logWarnings uses zap, because a logr.Logger has no level for warnings.
+func (o *managerOptions) logWarnings(warnings []warning) {
+	logger := zap.NewRaw(zap.UseFlagOptions(&o.log)).Sugar()
+	for _, w := range warnings {
+		logger.Warnw(w.message, w.fields...)
+	}
+}
+
+// setting shows the value of a flag with the flag or the environment variable that it comes from.
+func (o *managerOptions) setting(flag string, value any) string {
+	return fmt.Sprintf("%s=%v", cmp.Or(o.origins[flag], "--"+flag), value)
 }
 
 // validate reports all invalid flags and combinations of flags at once.
@@ -107,20 +158,21 @@ func (o *managerOptions) validate() error {
 	var errs []error
 	reject := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if o.workers < 1 {
-		reject("--workers=%d: must be at least 1", o.workers)
+		reject("%s: must be at least 1", o.setting("workers", o.workers))
 	}
 	if o.webhookPort < 1 || o.webhookPort > 65535 {
-		reject("--webhook-port=%d: must be from 1 to 65535", o.webhookPort)
+		reject("%s: must be from 1 to 65535", o.setting("webhook-port", o.webhookPort))
 	}
 	if o.webhookCerts != certsProvided && o.webhookCerts != certsSelfSigned {
-		reject("--webhook-certs=%s: must be %s or %s", o.webhookCerts, certsProvided, certsSelfSigned)
+		reject("%s: must be %s or %s", o.setting("webhook-certs", o.webhookCerts), certsProvided, certsSelfSigned)
 	}
 	if o.qps > 0 && o.burst < 1 {
-		reject("--kube-api-burst=%d: must be at least 1 with --kube-api-qps=%g", o.burst, o.qps)
+		reject("%s: must be at least 1 with %s", o.setting("kube-api-burst", o.burst), o.setting("kube-api-qps", o.qps))
 	}
 	for _, namespace := range o.watchNamespaces {
 		if strings.TrimSpace(namespace) == "" {
-			reject("--watch-namespaces: has an empty name; omit the flag to watch all namespaces")
+			reject("%s: has an empty name; leave the list out to watch all namespaces",
+				o.setting("watch-namespaces", strings.Join(o.watchNamespaces, ",")))
 			break
 		}
 	}
@@ -128,12 +180,12 @@ func (o *managerOptions) validate() error {
 }
 
 func (o *managerOptions) validateElection() error {
+	renewDeadline := o.setting("leader-elect-renew-deadline", o.renewDeadline)
 	if o.retryPeriod <= 0 || o.renewDeadline <= o.retryPeriod*6/5 {
-		return fmt.Errorf("--leader-elect-retry-period=%s: must be positive, and less than 5/6 of --leader-elect-renew-deadline=%s",
-			o.retryPeriod, o.renewDeadline)
+		return fmt.Errorf("%s: must be positive, and less than 5/6 of %s", o.setting("leader-elect-retry-period", o.retryPeriod), renewDeadline)
 	}
 	if o.leaseDuration <= o.renewDeadline {
-		return fmt.Errorf("--leader-elect-lease-duration=%s: must be more than --leader-elect-renew-deadline=%s", o.leaseDuration, o.renewDeadline)
+		return fmt.Errorf("%s: must be more than %s", o.setting("leader-elect-lease-duration", o.leaseDuration), renewDeadline)
 	}
 	return nil
 }

@@ -1,8 +1,7 @@
 package cmd
 
 import (
-	"os"
-	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -45,24 +44,29 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestWebhooksByEnvironment(t *testing.T) {
-	for value, want := range map[string]bool{"": true, "true": true, "false": false} {
-		t.Setenv("ENABLE_WEBHOOKS", value)
+func TestAgentImage_hasVersionOfBuild(t *testing.T) {
+	t.Cleanup(func() { Version = "" })
+	for version, want := range map[string]string{"v1.2.3": "ghcr.io/fettle-dev/fettle:v1.2.3", "": "ghcr.io/fettle-dev/fettle:latest"} {
+		Version = version
 		o := &managerOptions{}
-		if o.command(); o.webhooks != want {
-			t.Errorf("ENABLE_WEBHOOKS=%q: webhooks %t, want %t", value, o.webhooks, want)
+		if o.command(); o.agentImage != want {
+			t.Errorf("version %q: %s, want %s", version, o.agentImage, want)
 		}
 	}
 }
 
-// TestFlagsAreDocumented finds each flag in docs/configure.md, with its default.
+// TestFlagsAreDocumented finds each flag in docs/configure.md, with its default, and the variables that do not follow the rule of the page.
 func TestFlagsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "configure.md"))
-	if err != nil {
-		t.Fatal(err)
+	t.Cleanup(func() { Version = "" })
+	Version = "VERSION" // as the page shows the version of the build
+	page := readFile(t, "docs", "configure.md")
+	for flag, variable := range otherVariables {
+		if row := regexp.MustCompile("(?m)^\\| `" + variable + "` \\|.*`--" + flag + "`"); !row.MatchString(page) {
+			t.Errorf("docs/configure.md has no row for %s that names --%s", variable, flag)
+		}
 	}
 	rows := map[string]string{}
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(page) {
 		if cells := strings.Split(line, "|"); len(cells) > 3 && strings.HasPrefix(strings.TrimSpace(cells[1]), "`--") {
 			rows[strings.Trim(cells[1], " `-")] = strings.Trim(cells[2], " `")
 		}
