@@ -15,15 +15,16 @@ import (
 
 // drift deletes or changes a child as another client, and waits until the change was seen and reverted.
 func (a *planRun) drift(ctx context.Context, deadline time.Time) error {
-	before, gone := len(a.history.events(a.namespace)), a.deletedTogether(a.history.view(a.namespace))
-	if err := a.injectDrift(ctx); err != nil {
+	gone := a.deletedTogether(a.history.view(a.namespace))
+	version, err := a.injectDrift(ctx)
+	if err != nil {
 		return err
 	}
-	err := a.waitUntil(ctx, deadline, func() error {
-		if len(a.history.events(a.namespace)) <= before {
+	err = a.waitUntil(ctx, deadline, func() error {
+		view := a.history.view(a.namespace)
+		if !view.reached(a.plan.Target, version) { // the state before the change equals the one after its repair
 			return errors.New("the change has not been seen")
 		}
-		view := a.history.view(a.namespace)
 		for key, uid := range gone {
 			if object := view.objects[key]; object == nil || object.GetUID() == uid {
 				return fmt.Errorf("%s has not been re-created", key)
@@ -55,13 +56,17 @@ func (a *planRun) deletedTogether(view View) map[Key]types.UID {
 	return gone
 }
 
-func (a *planRun) injectDrift(ctx context.Context) error {
+// injectDrift returns the version of the changed object; "0" of a deleted one.
+func (a *planRun) injectDrift(ctx context.Context) (version string, err error) {
 	client := a.observer.Resource(a.plan.Target.Resource).Namespace(a.namespace)
 	if a.plan.Kind == Deleted {
-		return client.Delete(ctx, a.plan.Target.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+		return "0", client.Delete(ctx, a.plan.Target.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 	}
-	_, err := client.Patch(ctx, a.plan.Target.Name, types.JSONPatchType, a.plan.Drift.patch(), metav1.PatchOptions{FieldManager: agentDrift})
-	return err
+	changed, err := client.Patch(ctx, a.plan.Target.Name, types.JSONPatchType, a.plan.Drift.patch(), metav1.PatchOptions{FieldManager: agentDrift})
+	if err != nil {
+		return "", err
+	}
+	return changed.GetResourceVersion(), nil
 }
 
 // touch changes an object and reverts the change, which only creates two newer versions.
