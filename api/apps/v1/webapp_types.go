@@ -25,7 +25,7 @@ import (
 // +kubebuilder:printcolumn:name="URL",type=string,priority=1,JSONPath=`.status.url`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be a DNS label of at most 63 characters (lower-case letters, digits and '-', starting with a letter), since a Service of this name is made"
-// +operator-sdk:csv:customresourcedefinitions:displayName="Web App",order=1,resources={{Deployment,v1,""},{Service,v1,""},{Ingress,v1,""},{HorizontalPodAutoscaler,v2,""},{PodDisruptionBudget,v1,""},{NetworkPolicy,v1,""},{Pod,v1,""},{Event,v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="WebApp",order=1,resources={{Deployment,v1,""},{Service,v1,""},{Ingress,v1,""},{HorizontalPodAutoscaler,v2,""},{PodDisruptionBudget,v1,""},{NetworkPolicy,v1,""},{Pod,v1,""},{Event,v1,""}}
 type WebApp struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -112,14 +112,14 @@ type WebAppSpec struct {
 	// paused stops reconciliation: Fettle changes no child object of this WebApp. Ready keeps reporting whether the pods are
 	// available. Defaults to false.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Paused bool `json:"paused,omitempty"`
 
 	// imagePullPolicy says when the kubelet pulls the image: Always, IfNotPresent or Never. Defaults to Always for the tag latest,
 	// otherwise to IfNotPresent.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image Pull Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:imagePullPolicy"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image Pull Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:imagePullPolicy"}
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
 	// imagePullSecrets are Secrets with the credentials of the image's registry.
@@ -127,7 +127,7 @@ type WebAppSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=10
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image Pull Secrets"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image Pull Secrets",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	ImagePullSecrets []fettlev1.LocalReference `json:"imagePullSecrets,omitempty"`
 
 	// command replaces the entry point of the image. It does not run in a shell.
@@ -135,7 +135,7 @@ type WebAppSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=8192
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Command"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Command",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Command []string `json:"command,omitempty"`
 
 	// args replaces the arguments of the image.
@@ -143,7 +143,7 @@ type WebAppSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=200
 	// +kubebuilder:validation:items:MaxLength=8192
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Arguments"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Arguments",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Args []string `json:"args,omitempty"`
 
 	// env is the list of environment variables of the container.
@@ -159,7 +159,7 @@ type WebAppSpec struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Environment From"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Environment From",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 
 	// resources are the CPU and memory requests and limits of the container.
@@ -171,41 +171,41 @@ type WebAppSpec struct {
 	// probes are the health checks of the container. By default a pod is ready when its port accepts connections.
 	// +optional
 	// +kubebuilder:default={}
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Probes"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Probes",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Probes WebAppProbes `json:"probes,omitzero"`
 
 	// securityProfile is Baseline, Restricted (satisfies the Pod Security level restricted) or Custom. Defaults to Restricted in a
 	// namespace that enforces that level, otherwise to Baseline.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Security Profile",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Baseline","urn:alm:descriptor:com.tectonic.ui:select:Restricted","urn:alm:descriptor:com.tectonic.ui:select:Custom"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Security Profile",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:select:Baseline","urn:alm:descriptor:com.tectonic.ui:select:Restricted","urn:alm:descriptor:com.tectonic.ui:select:Custom"}
 	SecurityProfile SecurityProfile `json:"securityProfile,omitempty"`
 
 	// securityContext sets fields of the container's security context. They override those of the profile.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Security Context"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Security Context",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
 
 	// podSecurityContext sets fields of the pod's security context. They override those of the profile.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Pod Security Context"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Pod Security Context",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PodSecurityContext *corev1.PodSecurityContext `json:"podSecurityContext,omitempty"`
 
 	// serviceAccountName is the ServiceAccount of the pods. Defaults to "default".
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$`
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Service Account",xDescriptors={"urn:alm:descriptor:io.kubernetes:ServiceAccount"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Service Account",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:io.kubernetes:ServiceAccount"}
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
 	// automountServiceAccountToken mounts a token for the Kubernetes API into the pods. Defaults to false.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Mount API Token",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Mount API Token",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	AutomountServiceAccountToken bool `json:"automountServiceAccountToken,omitempty"`
 
 	// service configures the Service.
 	// +optional
 	// +kubebuilder:default={}
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Service"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Service",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Service WebAppService `json:"service,omitzero"`
 
 	// ingress publishes the application by an Ingress.
@@ -215,7 +215,7 @@ type WebAppSpec struct {
 
 	// gateway publishes the application by an HTTPRoute of the Gateway API.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Gateway"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Gateway",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Gateway *WebAppGateway `json:"gateway,omitempty"`
 
 	// autoscaling creates a HorizontalPodAutoscaler. spec.replicas is ignored while it is set.
@@ -226,65 +226,65 @@ type WebAppSpec struct {
 	// disruption limits voluntary evictions, such as node drains, by a PodDisruptionBudget. By default, an application with more than
 	// one pod loses at most one pod at a time.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Disruption"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Disruption",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Disruption *WebAppDisruption `json:"disruption,omitempty"`
 
 	// networkPolicy restricts the traffic to the pods by a NetworkPolicy. By default there is none.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Network Policy"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Network Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	NetworkPolicy *WebAppNetworkPolicy `json:"networkPolicy,omitempty"`
 
 	// monitoring creates a ServiceMonitor. It requires the Prometheus Operator.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Monitoring"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Monitoring",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Monitoring *WebAppMonitoring `json:"monitoring,omitempty"`
 
 	// strategy says how a rollout replaces pods. Defaults to a rolling update.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Strategy"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Strategy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Strategy *WebAppStrategy `json:"strategy,omitempty"`
 
 	// rollout sets the deadline of a rollout and whether a failed rollout is rolled back.
 	// +optional
 	// +kubebuilder:default={}
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Rollout"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Rollout",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Rollout WebAppRollout `json:"rollout,omitzero"`
 
 	// terminationGracePeriodSeconds is the time in seconds that a pod may take to stop. Defaults to 30.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Termination Grace Period"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Termination Grace Period",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 
 	// topologySpread spreads the pods over nodes and zones if possible. Defaults to true.
 	// +optional
 	// +kubebuilder:default=true
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Topology Spread",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Topology Spread",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	TopologySpread *bool `json:"topologySpread,omitempty"`
 
 	// nodeSelector are the labels that a node must have to run the pods.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Node Selector"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Node Selector",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
 	// tolerations are the node taints that the pods tolerate.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Tolerations"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Tolerations",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
 	// affinity are the scheduling rules of the pods.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Affinity"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Affinity",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
 	// priorityClassName is the PriorityClass of the pods.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Priority Class"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Priority Class",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
 	// volumes is the list of volumes for spec.volumeMounts.
@@ -292,7 +292,7 @@ type WebAppSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=30
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Volumes"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Volumes",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Volumes []WebAppVolume `json:"volumes,omitempty"`
 
 	// volumeMounts says where the container mounts the volumes.
@@ -300,7 +300,7 @@ type WebAppSpec struct {
 	// +listType=map
 	// +listMapKey=mountPath
 	// +kubebuilder:validation:MaxItems=50
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Volume Mounts"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Volume Mounts",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
 
 	// configRefs lists the ConfigMaps, Secrets and AppConfigs that the pods use. A changed ConfigMap or Secret restarts the pods 5
@@ -321,13 +321,13 @@ type WebAppSpec struct {
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Pod Template"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Pod Template",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PodTemplate *runtime.RawExtension `json:"podTemplate,omitempty"`
 
 	// inheritedMetadata are labels and annotations of all child objects and pods, such as app.kubernetes.io/part-of. A change starts a
 	// rollout.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Inherited Metadata"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Inherited Metadata",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	InheritedMetadata *fettlev1.InheritedMetadata `json:"inheritedMetadata,omitempty"`
 }
 

@@ -27,7 +27,7 @@ const (
 // +kubebuilder:printcolumn:name="Violations",type=integer,JSONPath=`.status.violationCount`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
-// +operator-sdk:csv:customresourcedefinitions:displayName="Web App Policy",order=2,resources={{WebApp,v1,""},{Event,v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="WebAppPolicy",order=2,resources={{WebApp,v1,""},{Event,v1,""}}
 type WebAppPolicy struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

@@ -111,7 +111,7 @@ type BackupSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Jitter"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Jitter",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	JitterSeconds int32 `json:"jitterSeconds,omitempty"`
 
 	// startingDeadlineSeconds is how late a scheduled run may still start, for example after the operator was down, in seconds. Of
@@ -120,12 +120,12 @@ type BackupSpec struct {
 	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=604800
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Starting Deadline"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Starting Deadline",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	StartingDeadlineSeconds int64 `json:"startingDeadlineSeconds,omitempty"`
 
 	// suspend stops the schedule. Runs that you create by hand still start. Defaults to false.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Suspend",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Suspend",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Suspend bool `json:"suspend,omitempty"`
 
 	// retention is how long backups are kept: a number of hours, days, weeks, months or years ("30d"), or a number of backups ("10c").
@@ -140,19 +140,19 @@ type BackupSpec struct {
 
 	// retentionPolicy keeps backups by count and by calendar period, instead of retention. A backup is kept if one of the rules keeps it.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Retention Policy"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Retention Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	RetentionPolicy *RetentionPolicy `json:"retentionPolicy,omitempty"`
 
 	// compression of the backups: zstd, gzip or none. Defaults to zstd.
 	// +optional
 	// +kubebuilder:default=zstd
 	// +kubebuilder:validation:Enum=zstd;gzip;none
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Compression",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:zstd","urn:alm:descriptor:com.tectonic.ui:select:gzip","urn:alm:descriptor:com.tectonic.ui:select:none"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Compression",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:select:zstd","urn:alm:descriptor:com.tectonic.ui:select:gzip","urn:alm:descriptor:com.tectonic.ui:select:none"}
 	Compression Compression `json:"compression,omitempty"`
 
 	// encryption encrypts Logical backups before they leave the pod. Unset by default.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Encryption"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Encryption",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Encryption *Encryption `json:"encryption,omitempty"`
 
 	// verify restores the last successful backup into a temporary server on a schedule, and reads it. Unset by default.
@@ -166,7 +166,7 @@ type BackupSpec struct {
 	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=604800
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Timeout"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Timeout",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	TimeoutSeconds int64 `json:"timeoutSeconds,omitempty"`
 
 	// retries is how often a failed run is repeated from its start. Defaults to 2.
@@ -174,17 +174,17 @@ type BackupSpec struct {
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Retries"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Retries",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Retries *int32 `json:"retries,omitempty"`
 
 	// pod configures the pods of the runs.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Pod"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Pod",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Pod RunPod `json:"pod,omitzero"`
 
 	// paused stops reconciliation: no run starts, not even one that you create. Defaults to false.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Paused bool `json:"paused,omitempty"`
 }
 
@@ -202,7 +202,7 @@ type BackupVerification struct {
 	// identitySecretRef names the private age key of encrypted backups; key defaults to "identity". The verification of encrypted backups
 	// needs it.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Private Key"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Private Key",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	IdentitySecretRef *fettlev1.SecretKeyReference `json:"identitySecretRef,omitempty"`
 }
 

@@ -16,7 +16,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Location",type=string,priority=1,JSONPath=`.status.location`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 57 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be a DNS label of at most 57 characters (lower-case letters, digits and '-'), since the Job and its pods are named after it"
-// +operator-sdk:csv:customresourcedefinitions:displayName="Backup Run",order=6,resources={{Job,v1,""},{Pod,v1,""},{Event,v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="BackupRun",order=6,resources={{Job,v1,""},{Pod,v1,""},{Event,v1,""}}
 type BackupRun struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional

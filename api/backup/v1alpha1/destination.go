@@ -48,12 +48,12 @@ type Destination struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['https', 'http'] && url(self).getHostname() != '' && url(self).getQuery().size() == 0 && !self.contains('@') && !self.contains('#')",message="endpoint: must be a URL such as https://minio.example.com:9000, without user, query or fragment"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Endpoint"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Endpoint",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Endpoint string `json:"endpoint,omitempty"`
 	// forcePathStyle puts the bucket of an s3 store into the path of URLs instead of their host name, as most compatible servers need it.
 	// Defaults to true if endpoint is set.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Force Path Style",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Force Path Style",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	ForcePathStyle *bool `json:"forcePathStyle,omitempty"`
 	// credentialsSecretRef names the Secret with the keys of the store, in the same namespace. For s3: access-key-id, secret-access-key and
 	// optionally session-token; the names of the environment variables of AWS (AWS_ACCESS_KEY_ID, …) work too. For gcs:
@@ -68,19 +68,19 @@ type Destination struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="serviceAccountName: must be the name of a ServiceAccount"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Service Account",xDescriptors={"urn:alm:descriptor:io.kubernetes:ServiceAccount"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Service Account",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:io.kubernetes:ServiceAccount"}
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 	// accountName is the storage account of an azure container, for workload identity. Defaults to account-name in the Secret.
 	// +optional
 	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=24
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]+$')",message="accountName: must be the name of a storage account: lower-case letters and digits"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Azure Account"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Azure Account",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	AccountName string `json:"accountName,omitempty"`
 	// caSecretRef names CA certificates that the store's certificate is checked against, instead of the public ones; key defaults to
 	// "ca.crt".
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="CA Secret"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="CA Secret",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	CASecretRef *fettlev1.SecretKeyReference `json:"caSecretRef,omitempty"`
 	// storageClass of all objects that are stored from now on, the WAL archive included: for s3 such as STANDARD_IA or GLACIER_IR, for gcs
 	// such as NEARLINE, for azure the access tier Hot, Cool or Cold. Classes with a minimum storage duration or size cost more for WAL,
@@ -90,11 +90,11 @@ type Destination struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z][A-Za-z0-9_-]*$')",message="storageClass: must be the name of a storage class, such as STANDARD_IA"
 	// +kubebuilder:validation:XValidation:rule="!(self in ['GLACIER', 'DEEP_ARCHIVE', 'Archive'])",message="storageClass: must not be GLACIER, DEEP_ARCHIVE or Archive: their objects cannot be read before they are retrieved by hand, so backups could not be verified, restored, or deleted by retention"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Storage Class"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Storage Class",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	StorageClass string `json:"storageClass,omitempty"`
 	// serverSideEncryption is how the store encrypts all objects that are stored from now on. Unset by default: as the bucket says.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Server-Side Encryption"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Server-Side Encryption",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	ServerSideEncryption *ServerSideEncryption `json:"serverSideEncryption,omitempty"`
 }
 

@@ -78,18 +78,18 @@ type RestoreSpec struct {
 	RecoveryTarget `json:",inline"`
 	// identitySecretRef names the private age key of an encrypted backup; key defaults to "identity".
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Private Key"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Private Key",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	IdentitySecretRef *fettlev1.SecretKeyReference `json:"identitySecretRef,omitempty"`
 	// timeoutSeconds is how long the restore may take, in seconds. Defaults to 21600.
 	// +optional
 	// +kubebuilder:default=21600
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=604800
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Timeout"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Timeout",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	TimeoutSeconds int64 `json:"timeoutSeconds,omitempty"`
 	// pod configures the pod.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Pod"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Pod",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Pod RunPod `json:"pod,omitzero"`
 }
 
@@ -167,26 +167,26 @@ type TemporaryServer struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Query"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Query",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Query string `json:"query,omitempty"`
 	// expect is the first value of the first row of query, as text, such as "42". The status shows the value if it differs. By default,
 	// the query must return a row, and its first value must not be false, 0 or NULL.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Expected Value"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Expected Value",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Expect *string `json:"expect,omitempty"`
 	// storage is the size of a volume for the data, which exists as long as the pod. Unset by default: the data is in an emptyDir, on
 	// the disk of the node.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('1Gi')) >= 0",message="storage: must be at least 1Gi"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Storage"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Storage",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Storage *resource.Quantity `json:"storage,omitempty"`
 	// storageClassName is the StorageClass of this volume. Defaults to that of the cluster.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="storageClassName: must be the name of a StorageClass"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Storage Class"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Storage Class",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	StorageClassName string `json:"storageClassName,omitempty"`
 }
 

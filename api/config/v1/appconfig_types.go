@@ -23,7 +23,7 @@ import (
 // +kubebuilder:printcolumn:name="Revision",type=integer,priority=1,JSONPath=`.status.revision`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be a DNS label of at most 63 characters (lower-case letters, digits and '-'), since it becomes a label of what is published"
-// +operator-sdk:csv:customresourcedefinitions:displayName="App Config",order=3,resources={{ConfigMap,v1,""},{Secret,v1,""},{Deployment,v1,""},{StatefulSet,v1,""},{DaemonSet,v1,""},{Event,v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="AppConfig",order=3,resources={{ConfigMap,v1,""},{Secret,v1,""},{Deployment,v1,""},{StatefulSet,v1,""},{DaemonSet,v1,""},{Event,v1,""}}
 type AppConfig struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -106,7 +106,7 @@ type AppConfigSpec struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Values From"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Values From",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	ValuesFrom []AppConfigValuesSource `json:"valuesFrom,omitempty"`
 
 	// files is the template of each file, for example "app.yaml". A file is a key of the ConfigMap, like those of spec.config. A file
@@ -114,7 +114,7 @@ type AppConfigSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[-_a-zA-Z0-9]([-._a-zA-Z0-9]{0,252})$'))",message="files: each name consists of 1 to 253 letters, digits, '-', '_' and '.', and does not start with '.'"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Files"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Files",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Files map[string]string `json:"files,omitempty"`
 
 	// environments overrides spec.values, spec.config and spec.files for one environment, key by key. One manifest can serve all
@@ -125,7 +125,7 @@ type AppConfigSpec struct {
 
 	// schema is the JSON Schema of the rendered contents. Contents that violate it are not published.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Schema"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Schema",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Schema *AppConfigSchema `json:"schema,omitempty"`
 
 	// target is the ConfigMap and the Secret to publish.
@@ -142,17 +142,17 @@ type AppConfigSpec struct {
 
 	// rollback publishes an earlier revision instead of the rendered contents while it is set.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Rollback"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Rollback",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Rollback *AppConfigRollback `json:"rollback,omitempty"`
 
 	// preview renders the templates without publishing them. status.preview lists the keys that would change. Defaults to false.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Preview",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Preview",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Preview bool `json:"preview,omitempty"`
 
 	// paused stops reconciliation: Fettle renders, publishes and restarts nothing. The published revision stays. Defaults to false.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Paused bool `json:"paused,omitempty"`
 }
 

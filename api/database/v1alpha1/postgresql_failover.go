@@ -14,7 +14,7 @@ type PostgreSQLLease struct {
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=6
 	// +kubebuilder:validation:Maximum=300
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Lease Duration"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Lease Duration",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	LeaseDurationSeconds int32 `json:"leaseDurationSeconds,omitempty"`
 	// renewDeadlineSeconds is how long, in seconds, a primary that cannot renew the Lease keeps running. After that it stops PostgreSQL at
 	// once, unless all other instances promise not to take over. Defaults to 7.
@@ -22,14 +22,14 @@ type PostgreSQLLease struct {
 	// +kubebuilder:default=7
 	// +kubebuilder:validation:Minimum=3
 	// +kubebuilder:validation:Maximum=300
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Renew Deadline"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Renew Deadline",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	RenewDeadlineSeconds int32 `json:"renewDeadlineSeconds,omitempty"`
 	// retryPeriodSeconds is the time, in seconds, between two renewals by the primary. Defaults to 2. A shorter period costs more requests.
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=60
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Retry Period"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Retry Period",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	RetryPeriodSeconds int32 `json:"retryPeriodSeconds,omitempty"`
 }
 

@@ -86,13 +86,13 @@ type PostgreSQLDatabase struct {
 type PostgreSQLOwner struct {
 	// name of the role. Defaults to spec.databaseName. It cannot be changed.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Owner Name"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Owner Name",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Name Identifier `json:"name,omitempty"`
 	// passwordSecret names your own Secret with the password of the owner; key defaults to "password". Fettle copies the password into
 	// the Secret "<name>-credentials", which applications use in either case. A change of the Secret changes the password at once:
 	// clients that still use the former password are rejected. Unset by default: Fettle generates a password.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Owner Password Secret"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Owner Password Secret",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PasswordSecret *fettlev1.SecretKeyReference `json:"passwordSecret,omitempty"`
 }
 
@@ -168,7 +168,7 @@ type PostgreSQLSynchronous struct {
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=8
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Number of Standbys"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Number of Standbys",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Number int32 `json:"number,omitempty"`
 }
 
@@ -193,7 +193,7 @@ func (b *PostgreSQLBootstrap) Copies() bool { return b.PgBasebackup != nil || b.
 type PostgreSQLBackup struct {
 	// enabled makes base backups and archives WAL. Defaults to false. Where it is set to false again, the stored backups stay.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Backup Enabled",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Backup Enabled",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Enabled bool `json:"enabled,omitempty"`
 	// schedule of the base backups, see Backup. Defaults to "0 2 * * *", every night at 2:00 UTC.
 	// +optional
@@ -303,12 +303,12 @@ type PostgreSQLTLS struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.all(n, n.matches('^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))",message="dnsNames: each must be a DNS name in lower case, such as db.example.com"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="DNS Names"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="DNS Names",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	DNSNames []string `json:"dnsNames,omitempty"`
 	// issuerRef names a cert-manager issuer for the server certificate that clients see. Unset by default: Fettle's own CA issues it.
 	// The certificates between instances are always issued by Fettle's own CA.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	IssuerRef *PostgreSQLIssuerRef `json:"issuerRef,omitempty"`
 }
 
@@ -320,7 +320,7 @@ type PostgreSQLIssuerRef struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="name: must be the name of an issuer, such as internal-ca"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer Name"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer Name",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Name string `json:"name"`
 	// kind of the issuer: Issuer or ClusterIssuer, or a kind of another group. Defaults to Issuer.
 	// +optional
@@ -328,7 +328,7 @@ type PostgreSQLIssuerRef struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z][A-Za-z0-9]*$')",message="kind: must be the kind of an issuer, such as ClusterIssuer"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer Kind"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer Kind",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Kind string `json:"kind,omitempty"`
 	// group of the issuer's API. Defaults to "cert-manager.io". External issuers have other groups.
 	// +optional
@@ -336,6 +336,6 @@ type PostgreSQLIssuerRef struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="group: must be the group of an API, such as cert-manager.io"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer Group"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer Group",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Group string `json:"group,omitempty"`
 }

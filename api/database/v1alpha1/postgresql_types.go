@@ -110,7 +110,7 @@ type PostgreSQLSpec struct {
 
 	// autoGrow resizes the volumes when they fill up. Unset by default: Fettle resizes volumes only when you raise storage.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Volumes Grow"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Volumes Grow",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	AutoGrow *PostgreSQLAutoGrow `json:"autoGrow,omitempty"`
 
 	// replicas is the number of instances: one primary and replicas - 1 standbys. Defaults to 1. Instances are added and removed without a
@@ -132,14 +132,14 @@ type PostgreSQLSpec struct {
 
 	// owner is the role that owns databaseName. By default it has the name of the database and a generated password.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Owner"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Owner",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Owner PostgreSQLOwner `json:"owner,omitzero"`
 
 	// extensions to create in the database databaseName. Fettle never drops an extension: one that you remove from the list stays.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=50
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Extensions"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Extensions",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Extensions []Extension `json:"extensions,omitempty"`
 
 	// databases lists additional databases. Fettle never drops a database: one that you remove from the list stays.
@@ -147,7 +147,7 @@ type PostgreSQLSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=50
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Databases"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Databases",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Databases []PostgreSQLDatabase `json:"databases,omitempty"`
 
 	// roles lists additional roles, each with a password in its own Secret. Fettle never drops a role: one that you remove from the list
@@ -156,7 +156,7 @@ type PostgreSQLSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=50
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Roles"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Roles",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Roles []PostgreSQLRole `json:"roles,omitempty"`
 
 	// parameters are settings of postgresql.conf, for example {max_connections: 200, work_mem: 64MB}. A value is an integer or a string;
@@ -166,7 +166,7 @@ type PostgreSQLSpec struct {
 	// +kubebuilder:validation:MaxProperties=200
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z_][a-z0-9_]{0,62}([.][a-z_][a-z0-9_]{0,62})?$'))",message="parameters: each name must be that of a parameter in lower case, such as work_mem or pg_stat_statements.max"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int || self[k].size() <= 1024)",message="parameters: each value must have at most 1024 characters"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Parameters"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Parameters",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Parameters map[string]intstr.IntOrString `json:"parameters,omitempty"`
 
 	// pgHBA lists the rules of client authentication. The first rule that matches applies; a connection that matches none is rejected.
@@ -176,7 +176,7 @@ type PostgreSQLSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Client Authentication"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Client Authentication",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PgHBA []PostgreSQLHBARule `json:"pgHBA,omitempty"`
 
 	// synchronous enables synchronous replication: a commit returns only after standbys have confirmed it, so a failover loses none.
@@ -192,14 +192,14 @@ type PostgreSQLSpec struct {
 	// +kubebuilder:validation:MaxLength=54
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z]([-a-z0-9]*[a-z0-9])?-)?[0-8]$')",message="preferredPrimary: must be the name of a pod, such as demo-1, or its number"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Preferred Primary"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Preferred Primary",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PreferredPrimary string `json:"preferredPrimary,omitempty"`
 
 	// bootstrap says how the first instance creates the data directory. It cannot be changed.
 	// +optional
 	// +kubebuilder:default={initdb: {}}
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="bootstrap: cannot be changed, because the data directory is created once"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Bootstrap"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Bootstrap",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Bootstrap PostgreSQLBootstrap `json:"bootstrap,omitzero"`
 
 	// backup makes base backups on a schedule and archives WAL continuously, so that a new PostgreSQL can be restored from any point in
@@ -214,13 +214,13 @@ type PostgreSQLSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9][a-zA-Z0-9._:/@+-]*$')",message="image: must be an image reference such as docker.io/library/postgres:16-alpine, without spaces"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Image string `json:"image,omitempty"`
 
 	// imagePullPolicy says when the images are pulled. Defaults to Always for the tag latest, otherwise IfNotPresent.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image Pull Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:imagePullPolicy"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image Pull Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:imagePullPolicy"}
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
 	// imagePullSecrets names Secrets with the credentials for the registries of the images.
@@ -228,7 +228,7 @@ type PostgreSQLSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=10
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image Pull Secrets"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image Pull Secrets",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	ImagePullSecrets []fettlev1.LocalReference `json:"imagePullSecrets,omitempty"`
 
 	// resources sets the CPU and memory requests and limits of each instance. Unset by default. A change replaces the pods one at a time,
@@ -242,13 +242,13 @@ type PostgreSQLSpec struct {
 	// of a primary that is lost. The fields are named as those of Kubernetes' leader election. A change restarts nothing.
 	// +optional
 	// +kubebuilder:default={leaseDurationSeconds: 10, renewDeadlineSeconds: 7, retryPeriodSeconds: 2}
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Lease"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Lease",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Lease PostgreSQLLease `json:"lease,omitzero"`
 
 	// failover limits how much data a failover may lose without synchronous replication.
 	// +optional
 	// +kubebuilder:default={maximumLag: "32Mi"}
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Failover"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Failover",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Failover PostgreSQLFailover `json:"failover,omitzero"`
 
 	// replicaRecovery says what happens to a standby that cannot follow the primary: pg_rewind failed, the primary has removed WAL that
@@ -258,26 +258,26 @@ type PostgreSQLSpec struct {
 	// +optional
 	// +kubebuilder:default=Automatic
 	// +kubebuilder:validation:Enum=Automatic;Manual
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Replica Recovery",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Automatic","urn:alm:descriptor:com.tectonic.ui:select:Manual"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Replica Recovery",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:select:Automatic","urn:alm:descriptor:com.tectonic.ui:select:Manual"}
 	ReplicaRecovery ReplicaRecovery `json:"replicaRecovery,omitempty"`
 
 	// monitoring creates a PodMonitor and a PrometheusRule. It needs the Prometheus Operator.
 	// +optional
 	// +kubebuilder:default={}
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Monitoring"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Monitoring",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Monitoring PostgreSQLMonitoring `json:"monitoring,omitzero"`
 
 	// networkPolicy configures the NetworkPolicy of the pods. It admits clients to PostgreSQL, Prometheus to the metrics, and only the
 	// instances and the operator to the agents. A change restarts nothing.
 	// +optional
 	// +kubebuilder:default={}
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Network Policy"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Network Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	NetworkPolicy PostgreSQLNetworkPolicy `json:"networkPolicy,omitzero"`
 
 	// tls configures the certificates, which Fettle creates and renews. A change restarts nothing.
 	// +optional
 	// +kubebuilder:default={}
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="TLS"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="TLS",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	TLS PostgreSQLTLS `json:"tls,omitzero"`
 
 	// agentUpdatePolicy says when an instance gets the Fettle agent of an upgraded operator. OnRestart, the default: whenever the pod is
@@ -287,7 +287,7 @@ type PostgreSQLSpec struct {
 	// +optional
 	// +kubebuilder:default=OnRestart
 	// +kubebuilder:validation:Enum=OnRestart;Manual;Automatic
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Agent Update Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:OnRestart","urn:alm:descriptor:com.tectonic.ui:select:Manual","urn:alm:descriptor:com.tectonic.ui:select:Automatic"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Agent Update Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:select:OnRestart","urn:alm:descriptor:com.tectonic.ui:select:Manual","urn:alm:descriptor:com.tectonic.ui:select:Automatic"}
 	AgentUpdatePolicy AgentUpdatePolicy `json:"agentUpdatePolicy,omitempty"`
 
 	// topologySpreadConstraints of the pods. Unset by default: instances are spread over nodes and then zones as far as there are some,
@@ -296,31 +296,31 @@ type PostgreSQLSpec struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Topology Spread Constraints"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Topology Spread Constraints",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitzero"`
 
 	// nodeSelector lists labels that a node must have to run a pod. A change replaces the pods one at a time.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Node Selector"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Node Selector",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
 	// tolerations of the pods. A change replaces the pods one at a time.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Tolerations"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Tolerations",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
 	// affinity of the pods. A change replaces the pods one at a time.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Affinity"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Affinity",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
 	// priorityClassName of the pods. A change replaces the pods one at a time.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Priority Class"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Priority Class",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
 	// podTemplate is merged onto the pod template that Fettle generates, as a strategic merge patch. It has the fields of a
@@ -330,13 +330,13 @@ type PostgreSQLSpec struct {
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Pod Template"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Pod Template",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	PodTemplate *runtime.RawExtension `json:"podTemplate,omitempty"`
 
 	// inheritedMetadata are labels and annotations of all child objects and pods, such as app.kubernetes.io/part-of. A change replaces
 	// the pods one at a time.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Inherited Metadata"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Inherited Metadata",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	InheritedMetadata *fettlev1.InheritedMetadata `json:"inheritedMetadata,omitempty"`
 
 	// terminationGracePeriodSeconds is how long an instance may take to stop, in seconds. Defaults to 60. A fast shutdown of PostgreSQL gets
@@ -346,18 +346,18 @@ type PostgreSQLSpec struct {
 	// +kubebuilder:default=60
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=3600
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Termination Grace Period"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Termination Grace Period",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 
 	// paused stops Fettle from applying this spec. Defaults to false. Failover, the renewal of certificates and the growth of volumes
 	// continue. Fettle restarts no pod while paused is true.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Paused bool `json:"paused,omitempty"`
 
 	// hibernated stops all instances, the primary first, and keeps their volumes. Defaults to false.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Hibernated",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Hibernated",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Hibernated bool `json:"hibernated,omitempty"`
 
 	// deletionPolicy says what happens to volumes and passwords when this PostgreSQL is deleted. Retain, the default, keeps them, and a
@@ -366,6 +366,6 @@ type PostgreSQLSpec struct {
 	// +optional
 	// +kubebuilder:default=Retain
 	// +kubebuilder:validation:Enum=Retain;Delete
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Deletion Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Retain","urn:alm:descriptor:com.tectonic.ui:select:Delete"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Deletion Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:select:Retain","urn:alm:descriptor:com.tectonic.ui:select:Delete"}
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }

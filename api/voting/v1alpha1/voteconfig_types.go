@@ -21,7 +21,7 @@ import (
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be a DNS label of at most 63 characters (lower-case letters, digits and '-'), since it becomes a label of the ConfigMap"
 // +kubebuilder:validation:XValidation:rule="(has(self.spec.target) && has(self.spec.target.configMapName) ? self.spec.target.configMapName : self.metadata.name + '-config') == (has(oldSelf.spec.target) && has(oldSelf.spec.target.configMapName) ? oldSelf.spec.target.configMapName : oldSelf.metadata.name + '-config')",message="target.configMapName: can't be changed, since workloads read the ConfigMap by its name; make another VoteConfig and delete this one when nothing uses it"
-// +operator-sdk:csv:customresourcedefinitions:displayName="Vote Config",order=4,resources={{ConfigMap,v1,""},{Deployment,v1,""},{StatefulSet,v1,""},{DaemonSet,v1,""},{Event,v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="VoteConfig",order=4,resources={{ConfigMap,v1,""},{Deployment,v1,""},{StatefulSet,v1,""},{DaemonSet,v1,""},{Event,v1,""}}
 type VoteConfig struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -82,7 +82,7 @@ type VoteConfigSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Maximum Votes per User"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Maximum Votes per User",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
 	MaxVotesPerUser *int32 `json:"maxVotesPerUser,omitempty"`
 	// target is the ConfigMap, and the workloads to restart.
 	// +optional
@@ -91,7 +91,7 @@ type VoteConfigSpec struct {
 	Target VoteTarget `json:"target,omitzero"`
 	// paused stops reconciliation: Fettle changes neither the ConfigMap nor the workloads. Defaults to false.
 	// +optional
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Paused bool `json:"paused,omitempty"`
 }
 
@@ -153,7 +153,7 @@ type VoteTarget struct {
 	// the ConfigMap, since the kubelet updates their files) or None. Defaults to Env.
 	// +optional
 	// +kubebuilder:default=Env
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Mode",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Env","urn:alm:descriptor:com.tectonic.ui:select:Mount","urn:alm:descriptor:com.tectonic.ui:select:None"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Mode",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:select:Env","urn:alm:descriptor:com.tectonic.ui:select:Mount","urn:alm:descriptor:com.tectonic.ui:select:None"}
 	Mode RestartMode `json:"mode,omitempty"`
 }
 
