@@ -83,6 +83,10 @@ manifests: ## Generate CRDs, the operator's ClusterRole and the webhook configur
 	$(call tool,kubebuilder)/controller-gen rbac:roleName=fettle-manager webhook \
 	  paths="{./controllers/...,./internal/...}" output:rbac:dir=config/rbac output:webhook:dir=config/webhook
 
+.PHONY: chart
+chart: manifests ## Generate the templates of the Helm chart that repeat config/
+	@hack/chart.sh
+
 .PHONY: docs
 docs: ## Generate docs/reference from the CRDs and comments, and the tables of measured figures from docs/figures
 	@go -C hack run ./docs
@@ -173,6 +177,12 @@ deploy: ## Deploy the operator; it generates its own certificates (IMG=...)
 .PHONY: undeploy
 undeploy: ## Delete everything that deploy created, including the CRDs and all objects of their kinds
 	@hack/deploy.sh undeploy
+
+.PHONY: install-yaml
+install-yaml: ## Write the manifest that deploy applies into dist/install.yaml (IMG=...)
+	@mkdir -p dist
+	@hack/deploy.sh print >dist/install.yaml
+	@echo "dist/install.yaml: apply it with kubectl apply --server-side -f dist/install.yaml"
 
 ##@ Images
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Prepares a release without a registry, or pushes and signs the images of a prepared release.
 #
-#   hack/release.sh prepare   sets the version, generates the bundle and the catalog, builds images, SBOMs, checksums and release
-#                             notes in dist/, and prints what to push. Pushes nothing.
+#   hack/release.sh prepare   sets the version, generates the bundle, the catalog and the chart, builds images, SBOMs, checksums and
+#                             release notes in dist/, and prints what to push. Pushes nothing.
 #   hack/release.sh push      pushes the images in dist/images and signs them with cosign
 #
 # The variable VERSION is X.Y.Z or X.Y.Z-PRERELEASE.
@@ -67,6 +67,7 @@ set_version() {
   find_previous
   set_catalog
   sed -i "s/^VERSION ?= .*/VERSION ?= $version/" Makefile
+  sed -i "s/^version: .*/version: $version/; s/^appVersion: .*/appVersion: \"$version\"/" charts/fettle/Chart.yaml
   sed -i "s|^  image: .*|  image: ${CATALOG_IMG:-$base-catalog:$tag}|" config/subscription/catalog_source.yaml
   case $version in *-*) ;; *) sed -i "s/^## \[Unreleased\]\$/&\n\n## [$version] - $(date -u +%F)/" CHANGELOG.md ;; esac
 }
@@ -116,12 +117,16 @@ save_images() {
   done
 }
 
-# save_files: writes the bundle for pull requests, an SBOM of each binary, and checksums.
+# archive FILE NAME DIRECTORY: archives a directory under another name. The same contents give the same file.
+archive() { tar -cf - --owner=0 --group=0 --numeric-owner --mtime=@0 --sort=name --transform="s|^$3|$2|" "$3" | gzip -n >"$out/$1"; }
+
+# save_files: writes the manifest, the Helm chart, the bundle for pull requests, an SBOM of each binary, and checksums.
 save_files() {
   local gomod arch name
   gomod=$(tool supply-chain cyclonedx-gomod)
-  tar -czf "$out/fettle-bundle-$version.tar.gz" --owner=0 --group=0 --numeric-owner --mtime=@0 --sort=name \
-    --transform="s|^bundle|operators/fettle/$version|" bundle
+  hack/deploy.sh print >$out/install.yaml
+  archive "fettle-$version.tgz" fettle charts/fettle
+  archive "fettle-bundle-$version.tar.gz" "operators/fettle/$version" bundle
   for arch in amd64 arm64; do
     for name in fettle fettle-wal; do
       "$gomod" bin -json -std -notimestamp -noserial -version "$tag" -output "$out/$name-linux-$arch.cdx.json" "bin/$arch/$name" \
@@ -160,10 +165,10 @@ prepare() {
   mkdir -p $out dist/logs
   write_notes
   set_version
-  step "bundle and catalog"
-  make bundle catalog >dist/logs/release-bundle.log || die "no bundle: see dist/logs/release-bundle.log"
+  step "bundle, catalog and chart"
+  make bundle catalog chart >dist/logs/release-bundle.log || die "no bundle or no chart: see dist/logs/release-bundle.log"
   save_images
-  step "SBOMs and checksums"
+  step "manifest, chart archive, SBOMs and checksums"
   save_files
   say_what_to_push
 }

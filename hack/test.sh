@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs all tests that need no cluster: unit tests, golden files, controller tests on an API server and etcd, fault-injection
-# tests, tests with real PostgreSQL servers, alert tests with Prometheus, and the tests of hack/. Logs are in dist/logs.
+# tests, tests with real PostgreSQL servers, alert tests with Prometheus, tests of the Helm chart, and the tests of hack/.
+# Logs are in dist/logs.
 # With the arguments `race [PACKAGE...]` it runs the tests of concurrent code with Go's race detector.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -61,6 +62,7 @@ cat $specs
 # These tests measure failure detection times, so no other test runs in parallel.
 suite test-postgres go test $link -count=1 -timeout 25m -parallel 4 ./test/postgres
 suite test-alerts go -C test/alerts test -count=1 -timeout 10m ./...
+suite test-chart go -C test/chart test -count=1 -timeout 10m ./...
 suite test-hack go -C hack test -count=1 -timeout 15m ./...
 
 [ -n "$failed" ] || hack/record.sh "make test" $SECONDS "${took% }"
