@@ -83,7 +83,8 @@ func (r *run) readURI(s *job.Server) error {
 	r.secrets.add(strings.TrimSpace(string(text)))
 	u, err := parseURI(string(text))
 	if err == nil {
-		r.secrets.add(u.password, u.escaped)
+		_, encoded, _ := strings.Cut(url.UserPassword(u.user, u.password).String(), ":") // as mongoDB writes it
+		r.secrets.add(u.password, u.escaped, encoded)
 		err = u.complete(s)
 	}
 	if err != nil {

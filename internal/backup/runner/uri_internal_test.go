@@ -60,6 +60,18 @@ func TestReadURI(t *testing.T) {
 	}
 }
 
+// TestReadURI_otherEncoding checks that the password is a secret in the encoding that programs get, too.
+func TestReadURI_otherEncoding(t *testing.T) {
+	r := withURI(t, "mongodb://app:%70%3Ass@a/shop")
+	s := job.Server{Type: backupv1alpha1.ServerMongoDB, FromURI: true}
+	if err := r.readURI(&s); err != nil {
+		t.Fatal(err)
+	}
+	if text := r.secrets.redact(r.uri.mongoDB("")); !strings.Contains(text, "//app:***@a") {
+		t.Errorf("the password is in %q", text)
+	}
+}
+
 // TestReadURI_rejected checks that each message says what to correct, and has no part of the password.
 func TestReadURI_rejected(t *testing.T) {
 	for uri, want := range map[string]string{
