@@ -122,6 +122,24 @@ func (a *Applier) applyOne(ctx context.Context, o ownerRef, d *desiredObject) er
 	return a.update(ctx, o, d, t, live)
 }
 
+// Asked reports whether the cached copy of desired exists, is controlled by owner and was last applied with this content. Apply then only
+// repairs what other clients changed.
+func (a *Applier) Asked(ctx context.Context, owner client.Object, desired runtime.ApplyConfiguration) (bool, error) {
+	o, err := ownerOf(owner, a.scheme)
+	if err != nil {
+		return false, err
+	}
+	d, err := render(desired, o, a.scheme)
+	if err != nil {
+		return false, fmt.Errorf("compare: %w", err)
+	}
+	live, current, err := a.cached(ctx, d.id())
+	if err != nil {
+		return false, fmt.Errorf("compare %s %q: %w", d.gvk.Kind, d.name.Name, err)
+	}
+	return current && live != nil && o.controls(live) && live.GetDeletionTimestamp() == nil && live.GetAnnotations()[hashAnnotation] == d.hash, nil
+}
+
 // isOrphan reports whether live is a child that has lost its owner reference: it has no controller, and it carries the hash annotation and
 // the labels that Apply set.
 func isOrphan(live client.Object, labels map[string]string) bool {

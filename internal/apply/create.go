@@ -68,19 +68,28 @@ func (a *Applier) createOnce(ctx context.Context, o ownerRef, id ObjectID, obj c
 // namespace and name, typed or unstructured. With labels, Prune also deletes an object that Apply labelled so and that has lost its owner
 // reference. An object that the cache does not hold, or whose kind the API server does not serve, costs no request.
 func (a *Applier) Prune(ctx context.Context, owner client.Object, objs ...client.Object) error {
+	return a.prune(ctx, owner, metav1.DeletePropagationBackground, objs) // the default for Jobs leaves their Pods behind
+}
+
+// PruneForeground is Prune for objects that are to exist until the garbage collector has deleted all that they control.
+func (a *Applier) PruneForeground(ctx context.Context, owner client.Object, objs ...client.Object) error {
+	return a.prune(ctx, owner, metav1.DeletePropagationForeground, objs)
+}
+
+func (a *Applier) prune(ctx context.Context, owner client.Object, propagation metav1.DeletionPropagation, objs []client.Object) error {
 	o, err := ownerOf(owner, a.scheme)
 	if err != nil {
 		return err
 	}
 	for _, obj := range objs {
-		if err := a.pruneOne(ctx, o, obj); err != nil {
+		if err := a.pruneOne(ctx, o, obj, propagation); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *Applier) pruneOne(ctx context.Context, o ownerRef, obj client.Object) error {
+func (a *Applier) pruneOne(ctx context.Context, o ownerRef, obj client.Object, propagation metav1.DeletionPropagation) error {
 	id, err := a.idOf(obj)
 	if err != nil {
 		return fmt.Errorf("delete %q: %w", obj.GetName(), err)
@@ -100,7 +109,7 @@ func (a *Applier) pruneOne(ctx context.Context, o ownerRef, obj client.Object) e
 	target.SetGroupVersionKind(id.GroupVersionKind)
 	err = a.client.Delete(ctx, target,
 		client.Preconditions{UID: &uid, ResourceVersion: &version},
-		client.PropagationPolicy(metav1.DeletePropagationBackground)) // the default for Jobs leaves their Pods behind
+		client.PropagationPolicy(propagation))
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		requeue.Request(ctx) // deleted or changed; the watch may not report it
