@@ -37,6 +37,9 @@ type Reconciler[T any, O Object[T]] struct {
 	// ReconcileObject applies the children of obj, which is not being deleted, and sets obj's status in memory. The status is written
 	// also if ReconcileObject returns an error.
 	ReconcileObject func(ctx context.Context, obj O) (reconcile.Result, error)
+	// Finalize deletes what must be deleted before obj, which is being deleted, and removes the finalizer. done says that it did: the status
+	// is not written any more. Nil for a kind without a finalizer, whose children are garbage-collected.
+	Finalize func(ctx context.Context, obj O) (done bool, result reconcile.Result, err error)
 	// OnDeleted drops the controller's state of a deleted object. If it returns false, the event that it waits for triggers another
 	// reconcile.
 	OnDeleted func(ctx context.Context, key types.NamespacedName) (done bool, err error)
@@ -68,10 +71,14 @@ func (f *Reconciler[T, O]) Reconcile(ctx context.Context, req reconcile.Request)
 		return reconcile.Result{}, nil // the watch brings what was last written
 	}
 	start, before := f.Clock.Now(), O(obj.DeepCopy())
-	result, err := f.reconcile(ctx, obj)
+	gone, result, err := f.reconcile(ctx, obj)
 	err = retryable(ctx, err)
-	wait, patchErr := f.report(ctx, obj, before)
-	err = cmp.Or(patchErr, err)
+	var wait time.Duration
+	if !gone {
+		var patchErr error
+		wait, patchErr = f.report(ctx, obj, before)
+		err = cmp.Or(patchErr, err)
+	}
 	f.Metrics.Observe(f.Kind, req.NamespacedName, f.Clock.Since(start), err)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -80,12 +87,18 @@ func (f *Reconciler[T, O]) Reconcile(ctx context.Context, req reconcile.Request)
 	return result, nil
 }
 
-func (f *Reconciler[T, O]) reconcile(ctx context.Context, obj O) (reconcile.Result, error) {
-	if obj.GetDeletionTimestamp() != nil {
+// reconcile reports whether obj has no finalizer of Fettle's any more, and so may be gone.
+func (f *Reconciler[T, O]) reconcile(ctx context.Context, obj O) (gone bool, result reconcile.Result, err error) {
+	switch {
+	case obj.GetDeletionTimestamp() == nil:
+		result, err = f.ReconcileObject(ctx, obj)
+	case f.Finalize != nil:
+		conditions.SetTerminating(obj)
+		return f.Finalize(ctx, obj)
+	default:
 		conditions.SetTerminating(obj) // all that is owned is garbage-collected
-		return reconcile.Result{}, nil
 	}
-	return f.ReconcileObject(ctx, obj)
+	return false, result, err
 }
 
 // report writes the status if it changed, and then emits its events and metrics. It returns how long to wait if the status is

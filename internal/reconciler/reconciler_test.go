@@ -271,6 +271,119 @@ func TestTerminating_waitsForFinalizer(t *testing.T) {
 	}
 }
 
+// held adds a finalizer to the object of f and deletes it.
+func (f *fixture) held() {
+	f.t.Helper()
+	object := f.stored()
+	object.Finalizers = []string{"example.com/held"}
+	if err := errors.Join(f.live.Update(f.t.Context(), object), f.live.Delete(f.t.Context(), object)); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// stored reads the object of f; nil if it is gone.
+func (f *fixture) stored() *vote {
+	f.t.Helper()
+	object := &vote{}
+	err := f.live.Get(f.t.Context(), f.request.NamespacedName, object)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return object
+}
+
+// finalizes makes Finalize report done and an error after a time, and count its calls. It fails the test where ReconcileObject is called.
+func (f *fixture) finalizes(calls *int, done bool, after time.Duration, err error) {
+	f.ReconcileObject = func(context.Context, *vote) (reconcile.Result, error) {
+		f.t.Error("an object that is being deleted is reconciled as if it stayed")
+		return reconcile.Result{}, nil
+	}
+	f.Finalize = func(_ context.Context, v *vote) (bool, reconcile.Result, error) {
+		*calls++
+		if ready := conditions.ReadyOf(v); v.DeletionTimestamp == nil || ready.Reason != "Terminating" {
+			f.t.Errorf("finalized with Ready %+v", ready)
+		}
+		v.Status.OptionCount = 7
+		return done, reconcile.Result{RequeueAfter: after}, err
+	}
+}
+
+// Until Finalize is done, the status says what it set, and that the object is being deleted.
+func TestFinalize_notDone(t *testing.T) {
+	f, calls := newFixture(t), 0
+	f.finalizes(&calls, false, time.Minute, nil)
+	f.held()
+	f.expect("not done", time.Minute, 7, 1)
+	if object := f.stored(); conditions.ReadyOf(object).Reason != "Terminating" || object.Status.Phase != "Terminating" || object.Status.ObservedGeneration != object.Generation {
+		t.Errorf("status %+v", object.Status)
+	}
+	f.expect("the same again", time.Minute, 7, 1)
+	broken := errors.New("no answer")
+	f.finalizes(&calls, false, 0, broken)
+	if _, err := f.Reconcile(t.Context(), f.request); !errors.Is(err, broken) {
+		t.Errorf("the reconcile ends with %v, want %v", err, broken)
+	}
+	if calls != 3 {
+		t.Errorf("finalized %d times, want 3", calls)
+	}
+}
+
+// An error of Finalize is returned, and the status is written nevertheless.
+func TestFinalize_failed(t *testing.T) {
+	f, calls := newFixture(t), 0
+	broken := errors.New("no answer")
+	f.finalizes(&calls, false, time.Minute, broken)
+	f.held()
+	if result, err := f.Reconcile(t.Context(), f.request); !errors.Is(err, broken) || result != (reconcile.Result{}) {
+		t.Errorf("the reconcile ends with %v, %v", result, err)
+	}
+	f.expectStored("an error", 7, 1)
+}
+
+// When Finalize is done, the object may be gone: nothing is written.
+func TestFinalize_done(t *testing.T) {
+	f, calls := newFixture(t), 0
+	f.finalizes(&calls, true, 0, nil)
+	f.held()
+	before := f.stored().ResourceVersion
+	f.expect("done, and another finalizer is left", 0, 0, 0)
+	if after := f.stored().ResourceVersion; after != before {
+		t.Errorf("version %s was written, it was %s", after, before)
+	}
+	finalize := f.Finalize
+	f.Finalize = func(ctx context.Context, v *vote) (bool, reconcile.Result, error) {
+		rest := v.DeepCopy()
+		rest.Finalizers = nil
+		if err := f.live.Update(ctx, rest); err != nil {
+			return false, reconcile.Result{}, err
+		}
+		return finalize(ctx, v)
+	}
+	if result, err := f.Reconcile(t.Context(), f.request); err != nil || result != (reconcile.Result{}) {
+		t.Errorf("the reconcile ends with %v, %v", result, err)
+	}
+	if left := f.stored(); left != nil || len(f.emitted) > 0 {
+		t.Errorf("left is %v, announced %d times", left, len(f.emitted))
+	}
+	if _, err := f.Reconcile(t.Context(), f.request); err != nil || calls != 2 {
+		t.Errorf("finalized %d times, %v", calls, err)
+	}
+}
+
+// An object that is not being deleted is never finalized.
+func TestFinalize_notDeleted(t *testing.T) {
+	f := newFixture(t)
+	f.Finalize = func(context.Context, *vote) (bool, reconcile.Result, error) {
+		t.Error("finalized")
+		return true, reconcile.Result{}, nil
+	}
+	f.sets(1, time.Minute, nil)
+	f.expect("something new", time.Minute, 1, 1)
+}
+
 // One event tells of a change of Ready's status or reason, unless a person asked for it or the work is under way.
 func TestEvents_ofReady(t *testing.T) {
 	f := &Reconciler[vote, *vote]{
