@@ -46,7 +46,7 @@ func Validate(path *field.Path, overlay *runtime.RawExtension, rules Rules) fiel
 	}
 	var errs field.ErrorList
 	for _, err := range strict {
-		errs = append(errs, strictError(path, err))
+		errs = append(errs, StrictError(path, err, "pod templates have no such field, or it is there twice; check its spelling and place"))
 	}
 	doc, err := decode(overlay)
 	if err != nil {
@@ -80,14 +80,14 @@ func Validate(path *field.Path, overlay *runtime.RawExtension, rules Rules) fiel
 	return errs
 }
 
-// strictError names an unknown or repeated field by its path.
-func strictError(path *field.Path, err error) *field.Error {
+// StrictError names a field that strict decoding found to be unknown or repeated by its path. advice says what to do.
+func StrictError(path *field.Path, err error, advice string) *field.Error {
 	at, detail := path, err.Error()
 	if found, ok := errors.AsType[json.FieldError](err); ok {
 		detail, _, _ = strings.Cut(detail, " \"")
 		at = path.Child(found.FieldPath())
 	}
-	return field.Forbidden(at, detail+": pod templates have no such field, or it is there twice; check its spelling and place")
+	return field.Forbidden(at, detail+": "+advice)
 }
 
 func (r Rules) containers(path *field.Path, spec map[string]any, pod *corev1.PodSpec) (errs field.ErrorList) {
