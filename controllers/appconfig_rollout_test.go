@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
 
@@ -132,6 +133,54 @@ var _ = Describe("A change of an AppConfig", func() {
 		summary := requests.summary(ctx)
 		Expect(to(summary, "deployments.apps", "").Writes()).To(Equal(1), summary.String())
 	})
+
+	DescribeTable("of its inherited metadata reaches what is published, and restarts nothing", func(ctx context.Context, mode configv1.TargetMode) {
+		secret := secretNamed(namespace, "db")
+		secret.StringData = map[string]string{"password": "hidden"}
+		Expect(user.Create(ctx, secret)).To(Succeed())
+		cfg := newConfig(namespace, "shop", func(s *configv1.AppConfigSpec) {
+			s.Target.Mode, s.Target.Labels = mode, map[string]string{"team": "config"}
+			s.ValuesFrom = []configv1.AppConfigValuesSource{{SecretRef: &configv1.AppConfigObjectRef{Name: "db"}}}
+			s.Config["PASSWORD"] = "{{ .Values.password }}"
+		})
+		createConfigReady(ctx, cfg)
+		d := consumer(namespace, "web", "shop-config")
+		createRunning(ctx, d)
+		Eventually(dependentsOf(1)).WithContext(ctx).WithArguments(cfg).Should(BeTrue())
+		settle(ctx)
+		generation := mustRead(ctx, d).Generation
+
+		changeConfig(ctx, cfg, func(s *configv1.AppConfigSpec) {
+			s.InheritedMetadata = &fettlev1.InheritedMetadata{
+				Labels: map[string]string{"app.kubernetes.io/part-of": "store", "team": "store"}, Annotations: map[string]string{"example.com/cost-center": "7"},
+			}
+		})
+		Eventually(dependentsOf(1)).WithContext(ctx).WithArguments(cfg).Should(BeTrue())
+		settle(ctx)
+		names := configMaps(ctx, namespace)
+		Expect(names).To(ContainElement(cfg.Status.ConfigMapName))
+		for _, name := range names {
+			for _, obj := range []client.Object{mapNamed(namespace, name), secretNamed(namespace, name)} {
+				Expect(read(ctx, obj)).To(Succeed())
+				Expect(obj.GetLabels()).To(And(HaveKeyWithValue("app.kubernetes.io/part-of", "store"), HaveKeyWithValue("team", "config")), "%T %s", obj, name)
+				Expect(obj.GetAnnotations()).To(HaveKeyWithValue("example.com/cost-center", "7"), "%T %s", obj, name)
+			}
+		}
+		Expect(mustRead(ctx, d).Generation).To(Equal(generation))
+		Expect(cfg.Status.Revision).To(Equal(int64(1)))
+
+		By("removing it")
+		changeConfig(ctx, cfg, func(s *configv1.AppConfigSpec) { s.InheritedMetadata = nil })
+		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("True Ready"))
+		settle(ctx)
+		for _, name := range names {
+			Expect(mustRead(ctx, mapNamed(namespace, name)).Labels).NotTo(HaveKey("app.kubernetes.io/part-of"), name)
+		}
+		Expect(mustRead(ctx, d).Generation).To(Equal(generation))
+	},
+		Entry("in mode InPlace", configv1.TargetInPlace),
+		Entry("in mode Versioned", configv1.TargetVersioned),
+	)
 
 	It("stops at a workload that does not start, says which, and begins with it when the configuration changes again", func(ctx context.Context) {
 		cfg := newConfig(namespace, "shop")

@@ -2,6 +2,8 @@ package v1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
 // AppConfig renders the configuration of an application for one environment into a ConfigMap and, for values from Secrets, into a
@@ -44,6 +46,11 @@ func (cfg *AppConfig) Conditions() *[]metav1.Condition { return &cfg.Status.Cond
 // SetObserved sets the phase, and the generation that the status describes.
 func (cfg *AppConfig) SetObserved(phase string) {
 	cfg.Status.ObservedGeneration, cfg.Status.Phase = cfg.Generation, AppConfigPhase(phase)
+}
+
+// Inherited returns the labels and annotations of all children; nil for none.
+func (cfg *AppConfig) Inherited() *fettlev1.InheritedMetadata {
+	return cfg.Spec.InheritedMetadata.OrNil()
 }
 
 // AppConfigList is a list of AppConfigs.
@@ -154,6 +161,12 @@ type AppConfigSpec struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced","urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Paused bool `json:"paused,omitempty"`
+
+	// inheritedMetadata are labels and annotations of the published ConfigMaps and Secrets, such as app.kubernetes.io/part-of. Those of
+	// spec.target win. A change restarts nothing, and earlier revisions keep theirs.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Inherited Metadata",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:advanced"}
+	InheritedMetadata *fettlev1.InheritedMetadata `json:"inheritedMetadata,omitempty"`
 }
 
 // AppConfigStatus is the observed state.

@@ -5,6 +5,7 @@
 package v1
 
 import (
+	apimetav1 "github.com/fettle-dev/fettle/api/meta/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -343,6 +344,11 @@ func (in *AppConfigSpec) DeepCopyInto(out *AppConfigSpec) {
 		in, out := &in.Rollback, &out.Rollback
 		*out = new(AppConfigRollback)
 		**out = **in
+	}
+	if in.InheritedMetadata != nil {
+		in, out := &in.InheritedMetadata, &out.InheritedMetadata
+		*out = new(apimetav1.InheritedMetadata)
+		(*in).DeepCopyInto(*out)
 	}
 }
 
