@@ -126,6 +126,22 @@ resultsTitle: Won
 maxVotesPerUser: 3
 options: [{id: a, label: Cats}, {id: b, label: Dogs}]
 target: {configMapName: pets, deployments: [vote], mode: None}`, ``},
+	{"AppStack", ``, `
+components: [{name: web, webApp: {image: nginx}}]
+deletionPolicy: Retain
+componentTimeout: 15m`, ``},
+	{"AppStack", `components: [{name: cache, cache: {}}, {name: db, mySQL: {backup: {}}}]`, `
+components: [{name: cache, cache: {type: Valkey, memory: 256Mi, evictionPolicy: allkeys-lru}}, {name: db, mySQL: {type: MySQL, databaseName: app, backup: {}}}]
+deletionPolicy: Retain
+componentTimeout: 15m`, ``},
+	{"EcommercePlatform", ``, `
+frontend: {image: example/frontend}
+backend: {image: example/backend}
+environment: development
+database: {type: postgresql}
+cache: {enabled: true, type: Valkey, memory: 256Mi}
+monitoring: {enabled: true}
+deletionPolicy: Retain`, ``},
 }
 
 // TestDefaults stores each spec. It also holds that the Go types lose nothing and add nothing that changes the meaning.

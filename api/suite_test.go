@@ -71,6 +71,7 @@ var kinds = []kind{
 			"pg": true, "a" + strings.Repeat("b", 51): true, "pg-1": true, "a" + strings.Repeat("b", 52): false, "1pg": false, "pg.app": false,
 		},
 	},
+	appStack, ecommercePlatform,
 	{
 		name: "Backup", apiVersion: "backup.fettle.dev/v1alpha1", crd: "backup.fettle.dev_backups", object: "shop",
 		smallest: backupSmallest, rules: backupRules, changes: backupChanges,

@@ -32,6 +32,9 @@ var kubernetesTypes = []string{
 	"PostgreSQL.spec.topologySpreadConstraints[]",
 	"PostgreSQL.status.conditions[]",
 	"AppConfig.spec.rollout.selector",
+	"AppStack.spec.components[].mySQL.resources",
+	"AppStack.status.conditions[]",
+	"EcommercePlatform.status.conditions[]",
 	"WebApp.spec.affinity",
 	"WebApp.spec.autoscaling.behavior",
 	"WebApp.spec.env[].valueFrom",
@@ -58,6 +61,12 @@ var openTypes = []string{
 	"AppConfig.spec.schema.files{}", // the same
 	"WebApp.spec.podTemplate",       // internal/podtemplate decodes it strictly, at admission and before it is applied
 	"PostgreSQL.spec.podTemplate",   // the same
+
+	"AppStack.spec.components[].webApp",      // internal/stack decodes it strictly, and the API server checks the child object
+	"AppStack.spec.components[].postgreSQL",  // the same
+	"AppStack.spec.components[].config",      // the same
+	"EcommercePlatform.spec.frontend.webApp", // the same
+	"EcommercePlatform.spec.backend.webApp",  // the same
 }
 
 func TestGeneratedCRDsKeepTheRules(t *testing.T) {
