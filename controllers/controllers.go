@@ -8,8 +8,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fettle-dev/fettle/controllers/appconfig"
+	"github.com/fettle-dev/fettle/controllers/appstack"
 	"github.com/fettle-dev/fettle/controllers/backup"
 	"github.com/fettle-dev/fettle/controllers/backuprun"
+	"github.com/fettle-dev/fettle/controllers/ecommerceplatform"
 	"github.com/fettle-dev/fettle/controllers/grafanadashboard"
 	"github.com/fettle-dev/fettle/controllers/postgresql"
 	"github.com/fettle-dev/fettle/controllers/restore"
@@ -20,6 +22,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/rollout"
+	"github.com/fettle-dev/fettle/internal/stack"
 )
 
 // Options of all controllers.
@@ -37,6 +40,8 @@ type Options struct {
 	RestartDelay time.Duration
 	// AgentImage is the image with the agent of new PostgreSQL instances and the program of backups: the operator's own.
 	AgentImage string
+	// Stacks are the settings of AppStacks.
+	Stacks stack.Options
 	// Dashboards creates the Grafana dashboards in OperatorNamespace, the operator's own namespace. Nothing is created if it is
 	// empty. It also has the key for digests.
 	Dashboards        bool
@@ -71,6 +76,12 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		return err
 	}
 	if err := setupBackups(mgr, common, opts.AgentImage); err != nil {
+		return err
+	}
+	if err := appstack.Setup(mgr, appstack.Options{Options: common, Stack: opts.Stacks}); err != nil {
+		return err
+	}
+	if err := ecommerceplatform.Setup(mgr, common); err != nil {
 		return err
 	}
 	err = grafanadashboard.Setup(mgr, grafanadashboard.Options{Namespace: opts.OperatorNamespace, Namespaces: opts.Namespaces, Wanted: opts.Dashboards})

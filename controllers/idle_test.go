@@ -22,6 +22,7 @@ import (
 	backupv1alpha1 "github.com/fettle-dev/fettle/api/backup/v1alpha1"
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	platformv1 "github.com/fettle-dev/fettle/api/platform/v1"
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
 )
 
@@ -30,7 +31,7 @@ const each = 20
 
 var _ = Describe("20 objects of each kind that are Ready", func() {
 	It("cost a write for each child and one for the status, and nothing while idle, when touched, and after a restart", func(ctx context.Context) {
-		namespaces := []string{idleWebApps(ctx), idleAppConfigs(ctx), idleVoteConfigs(ctx), idlePostgreSQLs(ctx), idleBackups(ctx)}
+		namespaces := []string{idleWebApps(ctx), idleAppConfigs(ctx), idleVoteConfigs(ctx), idlePostgreSQLs(ctx), idleBackups(ctx), idleStacks(ctx)}
 		settle(ctx)
 
 		By("doing nothing")
@@ -65,12 +66,13 @@ func touchAll(ctx context.Context, namespace, value string) {
 	GinkgoHelper()
 	lists := append(databaseChildren(), &coordinationv1.LeaseList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{},
 		&corev1.ConfigMapList{}, &k8sappsv1.DeploymentList{}, &appsv1.WebAppList{}, &configv1.AppConfigList{}, &votingv1alpha1.VoteConfigList{},
-		&databasev1alpha1.PostgreSQLList{}, &batchv1.JobList{}, &backupv1alpha1.BackupList{}, &backupv1alpha1.BackupRunList{}, &backupv1alpha1.RestoreList{})
+		&databasev1alpha1.PostgreSQLList{}, &batchv1.JobList{}, &backupv1alpha1.BackupList{}, &backupv1alpha1.BackupRunList{}, &backupv1alpha1.RestoreList{},
+		&platformv1.AppStackList{}, &platformv1.EcommercePlatformList{})
 	for _, list := range lists {
 		Expect(user.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
 		Expect(meta.EachListItem(list, func(o runtime.Object) error {
 			obj := o.(client.Object)
-			if obj.GetName() == "settings" {
+			if obj.GetName() == "settings" || obj.GetName() == "database" {
 				return nil // a new version of a user's Secret costs a read
 			}
 			patch(ctx, obj, `{"metadata":{"labels":{"example.com/team":%q}}}`, value)
@@ -88,6 +90,30 @@ func databaseChildren() []client.ObjectList {
 		&corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &corev1.SecretList{}, &corev1.ServiceList{},
 		&policyv1.PodDisruptionBudgetList{}, &networkingv1.NetworkPolicyList{}, &k8sappsv1.StatefulSetList{},
 	}
+}
+
+// idleStacks are AppStacks of a config, an external database and two web applications.
+func idleStacks(ctx context.Context) string {
+	GinkgoHelper()
+	namespace := newStackNamespace(ctx)
+	Expect(user.Create(ctx, databaseSecret(namespace))).To(Succeed())
+	requests := countRequests(ctx, namespace)
+	var stacks []*platformv1.AppStack
+	for i := range each {
+		s := newStack(namespace, fmt.Sprintf("stack-%d", i))
+		s.Spec.Components = s.Spec.Components[:4] // no pod of a cache runs here
+		Expect(user.Create(ctx, s)).To(Succeed())
+		stacks = append(stacks, s)
+	}
+	for _, s := range stacks {
+		Eventually(stackReady).WithContext(ctx).WithArguments(s).Should(Equal("True Ready"))
+	}
+	settle(ctx)
+	created := requests.summary(ctx)
+	for resource, want := range map[string]int{"webapps.apps.fettle.dev": 2 * each, "appconfigs.config.fettle.dev": each, "appstacks.platform.fettle.dev": each} {
+		Expect(to(created, resource, "").Writes()).To(Equal(want), "%s: %s", resource, created.String())
+	}
+	return namespace
 }
 
 func idleWebApps(ctx context.Context) string {

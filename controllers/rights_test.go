@@ -42,13 +42,15 @@ var unused = map[audit.Right]string{
 	{Verb: "get", Resource: "postgresqls.database.fettle.dev"}: forAgents,
 	{Verb: "get", Resource: "backups.backup.fettle.dev"}:       forAgents,
 
-	{Verb: "update", Resource: "appconfigs.config.fettle.dev", Subresource: "finalizers"}:    forOwners,
-	{Verb: "update", Resource: "postgresqls.database.fettle.dev", Subresource: "finalizers"}: forOwners,
-	{Verb: "update", Resource: "backups.backup.fettle.dev", Subresource: "finalizers"}:       forOwners,
-	{Verb: "update", Resource: "backupruns.backup.fettle.dev", Subresource: "finalizers"}:    forOwners,
-	{Verb: "update", Resource: "restores.backup.fettle.dev", Subresource: "finalizers"}:      forOwners,
-	{Verb: "update", Resource: "voteconfigs.voting.fettle.dev", Subresource: "finalizers"}:   forOwners,
-	{Verb: "update", Resource: "webapps.apps.fettle.dev", Subresource: "finalizers"}:         forOwners,
+	{Verb: "update", Resource: "appconfigs.config.fettle.dev", Subresource: "finalizers"}:           forOwners,
+	{Verb: "update", Resource: "postgresqls.database.fettle.dev", Subresource: "finalizers"}:        forOwners,
+	{Verb: "update", Resource: "backups.backup.fettle.dev", Subresource: "finalizers"}:              forOwners,
+	{Verb: "update", Resource: "backupruns.backup.fettle.dev", Subresource: "finalizers"}:           forOwners,
+	{Verb: "update", Resource: "restores.backup.fettle.dev", Subresource: "finalizers"}:             forOwners,
+	{Verb: "update", Resource: "voteconfigs.voting.fettle.dev", Subresource: "finalizers"}:          forOwners,
+	{Verb: "update", Resource: "appstacks.platform.fettle.dev", Subresource: "finalizers"}:          forOwners,
+	{Verb: "update", Resource: "ecommerceplatforms.platform.fettle.dev", Subresource: "finalizers"}: forOwners,
+	{Verb: "update", Resource: "webapps.apps.fettle.dev", Subresource: "finalizers"}:                forOwners,
 
 	{Verb: "create", Resource: "restores.backup.fettle.dev"}: atSlot,
 

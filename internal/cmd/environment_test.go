@@ -43,6 +43,7 @@ func valuesOf(t *testing.T, f *pflag.Flag) (environment, commandLine string) {
 	}
 	values, ok := map[string][2]string{
 		"bool":        {"false", "true"},
+		"destination": {"s3://of-environment", `{"uri":"gs://of-command-line"}`},
 		"duration":    {"3s", "4s"},
 		"float32":     {"7.5", "8.5"},
 		"int":         {"17", "18"},

@@ -29,6 +29,7 @@ import (
 	"github.com/fettle-dev/fettle/controllers"
 	"github.com/fettle-dev/fettle/internal/cache"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/stack"
 	"github.com/fettle-dev/fettle/internal/webhook"
 )
 
@@ -88,6 +89,7 @@ func (o *managerOptions) run(ctx context.Context, cluster *rest.Config) error {
 		Webhooks:     o.webhooks,
 		AgentImage:   o.agentImage,
 		Dashboards:   o.dashboards,
+		Stacks:       stack.Options{BackupDestination: o.backups.value},
 		Metrics:      monitoring.New(metrics.Registry, o.perObjectMetrics),
 
 		OperatorNamespace: operatorNamespace(),
@@ -183,7 +185,7 @@ func (o *managerOptions) addChecks(ctx context.Context, mgr manager.Manager) err
 // addWebhooks returns the readiness check of the webhooks.
 func (o *managerOptions) addWebhooks(ctx context.Context, mgr manager.Manager) (healthz.Checker, error) {
 	if o.webhookCerts == certsProvided {
-		return mgr.GetWebhookServer().StartedChecker(), webhook.Setup(ctx, mgr)
+		return mgr.GetWebhookServer().StartedChecker(), webhook.Setup(ctx, mgr, stack.Options{BackupDestination: o.backups.value})
 	}
 	issued, err := addCertificates(mgr, operatorNamespace(), o.webhookCertDir)
 	if err != nil {
@@ -197,7 +199,7 @@ func (o *managerOptions) addWebhooks(ctx context.Context, mgr manager.Manager) (
 			return nil
 		case <-issued:
 		}
-		if err := webhook.Setup(ctx, mgr); err != nil {
+		if err := webhook.Setup(ctx, mgr, stack.Options{BackupDestination: o.backups.value}); err != nil {
 			return fmt.Errorf("set up webhooks: %w", err)
 		}
 		close(served)

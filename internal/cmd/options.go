@@ -56,6 +56,7 @@ type managerOptions struct {
 	watchNamespaces []string
 	agentImage      string
 	dashboards      bool
+	backups         destinationFlag
 	qps             float32
 	burst           int
 
@@ -93,6 +94,8 @@ func (o *managerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to watch, separated by commas; all by default")
 	flags.StringVar(&o.agentImage, "agent-image", imageRepository+":"+cmp.Or(Version, "latest"),
 		"image of Fettle's agent for new database instances and of backups: the image of the operator")
+	flags.Var(&o.backups, "backup-destination",
+		"where databases of AppStacks are backed up that need a backup and have no destination: a URI such as s3://my-backups, or a Destination as JSON; empty by default")
 	flags.BoolVar(&o.dashboards, "grafana-dashboards", true,
 		"keep a ConfigMap with dashboards in the operator's namespace, with the label grafana_dashboard=1 for Grafana's sidecar; false deletes it")
 	flags.Float32Var(&o.qps, "kube-api-qps", -1,

@@ -19,6 +19,9 @@ const (
 	KindBackup     = "Backup"
 	KindBackupRun  = "BackupRun"
 	KindRestore    = "Restore"
+	KindAppStack   = "AppStack"
+	// KindEcommercePlatform is expanded into an AppStack.
+	KindEcommercePlatform = "EcommercePlatform"
 	// KindWebAppPolicy is cluster-scoped: the label namespace of its metrics is empty.
 	KindWebAppPolicy = "WebAppPolicy"
 )
@@ -66,8 +69,10 @@ func New(reg prometheus.Registerer, perObject bool) *Metrics {
 			KindBackup:     newKindMetrics("backup", KindBackup),
 			KindBackupRun:  newKindMetrics("backuprun", KindBackupRun),
 			KindRestore:    newKindMetrics("restore", KindRestore),
+			KindAppStack:   newKindMetrics("appstack", KindAppStack),
 
-			KindWebAppPolicy: newKindMetrics("webapppolicy", KindWebAppPolicy),
+			KindWebAppPolicy:      newKindMetrics("webapppolicy", KindWebAppPolicy),
+			KindEcommercePlatform: newKindMetrics("ecommerceplatform", KindEcommercePlatform),
 		},
 		configChanges: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fettle_config_changes_total",

@@ -25,6 +25,7 @@ import (
 
 	"github.com/fettle-dev/fettle/api"
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/stack"
 	"github.com/fettle-dev/fettle/internal/testenv"
 	"github.com/fettle-dev/fettle/internal/webhook"
 )
@@ -87,7 +88,7 @@ func newManager(ctx context.Context, serving envtest.WebhookInstallOptions) (ctr
 	if err != nil {
 		return nil, err
 	}
-	return mgr, webhook.Setup(ctx, mgr)
+	return mgr, webhook.Setup(ctx, mgr, stack.Options{})
 }
 
 // user is a client that collects the warnings it is given.

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fettle-dev/fettle/api"
+	"github.com/fettle-dev/fettle/internal/stack"
 	"github.com/fettle-dev/fettle/internal/webhook"
 )
 
@@ -54,6 +55,7 @@ var foreign = []string{
 var guides = map[string]string{
 	"docs/webapp.md": "WebApp", "docs/webapppolicy.md": "WebAppPolicy", "docs/appconfig.md": "AppConfig",
 	"docs/voteconfig.md": "VoteConfig", "docs/postgresql.md": "PostgreSQL", "docs/backup.md": "Backup", "docs/restore.md": "Restore",
+	"docs/appstack.md": "AppStack", "docs/ecommerceplatform.md": "EcommercePlatform",
 }
 
 // manifest is a complete object in a page.
@@ -216,7 +218,7 @@ func webhooks(t *testing.T) http.Handler {
 		t.Fatal(err)
 	}
 	go func() { _ = mgr.GetCache().Start(t.Context()) }()
-	if err := webhook.Setup(t.Context(), mgr); err != nil {
+	if err := webhook.Setup(t.Context(), mgr, stack.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if !mgr.GetCache().WaitForCacheSync(t.Context()) {
