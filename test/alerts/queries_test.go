@@ -16,7 +16,7 @@ import (
 func known(t *testing.T) []string {
 	t.Helper()
 	names := []string{"up", "workqueue_depth"}
-	for _, kind := range []string{"webapp", "appconfig", "voteconfig", "postgresql", "backup", "backuprun", "restore"} {
+	for _, kind := range []string{"webapp", "appconfig", "voteconfig", "postgresql", "backup", "backuprun", "restore", "appstack", "ecommerceplatform"} {
 		names = append(names, kind+"_errors_total") // of package internal/monitoring
 	}
 	for _, path := range []string{"../../docs/postgresql-metrics.md", "../../docs/configure.md"} {

@@ -252,6 +252,7 @@ var ofOperator = []scenario{
 	},
 	reconcileErrors("WebApp", "webapp"), reconcileErrors("AppConfig", "appconfig"),
 	reconcileErrors("VoteConfig", "voteconfig"), reconcileErrors("PostgreSQL", "postgresql"),
+	reconcileErrors("AppStack", "appstack"), reconcileErrors("EcommercePlatform", "ecommerceplatform"),
 	reconcileErrors("Backup", "backup"), reconcileErrors("Backup", "backuprun"), reconcileErrors("Backup", "restore"),
 	{
 		"FettleWorkQueueGrowing warning",
