@@ -51,8 +51,12 @@ func appConfigScenarios(t *testing.T) []Scenario {
 	}, func(name string, steps []Step) Scenario {
 		scenario := webScenario(t, "appconfig-"+name, steps)
 		scenario.Primary, scenario.Children = appConfigs, cfgChildren
-		if name == "rollout" {
-			scenario.SkipByDefault = inFirstStep // publish has the same creation
+		switch name {
+		case "publish":
+			scenario.Deletion = &Deletion{Object: Key{appConfigs, cfgName}}
+		case "rollout":
+			scenario.SkipByDefault = inFirstStep                                     // publish has the same creation
+			scenario.Deletion = &Deletion{Step: 1, Object: Key{appConfigs, cfgName}} // after the record on a workload
 		}
 		return scenario
 	})

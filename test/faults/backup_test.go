@@ -77,6 +77,12 @@ func backupScenarios(t *testing.T) []Scenario {
 		if name == "restore" {
 			scenario.Primary, scenario.Children = bkpRestores, append([]schema.GroupVersionResource{bkpBackups, bkpRuns}, bkpChildren[3:]...)
 		}
+		scenario.Deletion = &Deletion{Object: map[string]Key{
+			"schedule": {bkpBackups, bkpName}, "by-hand": {bkpRuns, "a"}, "restore": {bkpRestores, "back"},
+		}[name]}
+		if name == "restore" {
+			scenario.Deletion.Step = 1
+		}
 		scenario.Rules = backupRules()
 		scenario.Setup = func(mgr manager.Manager, namespace string) error {
 			return controllers.Setup(mgr, controllers.Options{

@@ -26,7 +26,7 @@ var (
 )
 
 var demoRules = []rbacv1.PolicyRule{
-	{APIGroups: []string{demoKind.Group}, Resources: []string{"demos"}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{demoKind.Group}, Resources: []string{"demos"}, Verbs: []string{"get", "list", "watch", "update"}}, // for finalizers
 	{APIGroups: []string{demoKind.Group}, Resources: []string{"demos/status"}, Verbs: []string{"update"}},
 	{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch", "create", "update", "delete"}},
 }
@@ -170,7 +170,8 @@ func demoScenario(name string, build func() *demo) Scenario {
 	}
 	return Scenario{
 		Name: name, Scheme: scheme, Primary: demos, Children: []schema.GroupVersionResource{configMaps},
-		Setup: func(mgr manager.Manager, _ string) error { return build().setup(mgr) },
+		Setup:    func(mgr manager.Manager, _ string) error { return build().setup(mgr) },
+		Deletion: &Deletion{Object: Key{demos, "shop"}},
 		Steps: []Step{{
 			Name: "create", Converged: Ready(demos, "shop"),
 			Do: func(ctx context.Context, w *Client) error {

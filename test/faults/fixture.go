@@ -124,6 +124,13 @@ func (u *user) seen(v View, follows func(Key) bool) bool {
 	return true
 }
 
+// created reports whether the user created an object.
+func (u *user) created(key Key) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.made[key]
+}
+
 func (s *fixture) newUser(namespace string) (*user, *Client, error) {
 	u := &user{made: map[Key]bool{}, wrote: map[Key]string{}, rvs: map[string]int{}}
 	config := as(s.env.Admin, agentUser)

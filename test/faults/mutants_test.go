@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,9 +13,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
 // mutants are variants of the demo controller with one bug each, of kinds that were found in published operators.
@@ -223,30 +222,93 @@ var mutants = map[string]func(*demo){
 // reconciles outlives the controller, so the mutant differs from run to run.
 var reconciles atomic.Int64
 
+// deletionMutant is a variant of the demo controller with a bug that one kind of deletion detects.
+type deletionMutant struct {
+	kind   Kind
+	mutate func(*demo)
+}
+
+// deletionMutants have finalizers that stay.
+var deletionMutants = map[string]deletionMutant{
+	"only removes its finalizer from an object that became ready": {OwnerDeleted, func(d *demo) {
+		withFinalizer(d, func(_ context.Context, _ *demo, parent *unstructured.Unstructured) (bool, error) {
+			ready, _ := readyOf(parent)
+			return ready == "True", nil
+		})
+	}},
+	"creates an object before it removes its finalizer": {NamespaceDeleted, func(d *demo) {
+		withFinalizer(d, func(ctx context.Context, d *demo, parent *unstructured.Unstructured) (bool, error) {
+			err := d.Create(ctx, d.desired(d, parent, "farewell"))
+			return err == nil || apierrors.IsAlreadyExists(err), client.IgnoreAlreadyExists(err)
+		})
+	}},
+}
+
+// withFinalizer adds a finalizer to the demo's objects, which stays until done is true.
+func withFinalizer(d *demo, done func(context.Context, *demo, *unstructured.Unstructured) (bool, error)) {
+	const finalizer = "test.fettle.dev/demo"
+	d.reconcile = func(ctx context.Context, d *demo, parent *unstructured.Unstructured) (ctrl.Result, error) {
+		if parent.GetDeletionTimestamp() == nil {
+			if controllerutil.AddFinalizer(parent, finalizer) {
+				return ctrl.Result{}, d.Update(ctx, parent)
+			}
+			return demoReconcile(ctx, d, parent)
+		}
+		if remove, err := done(ctx, d, parent); err != nil || !remove || !controllerutil.RemoveFinalizer(parent, finalizer) {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{}, d.Update(ctx, parent)
+	}
+}
+
 // catches requires that a mutant violates an oracle: the harness detects its bug.
-func catches(t *testing.T, stage *Stage, identity *rest.Config, mutate func(*demo)) bool {
+func (a *totals) catches(t *testing.T, mutate func(*demo)) {
 	t.Helper()
-	if os.Getenv(VariablePlan) != "" {
-		t.Skip("a single plan is requested")
+	e := a.executeMutant(t, mutate, Options{ConvergeTimeout: 4 * time.Second})
+	a.requireCaught(t, e.Report)
+}
+
+// catchesDeletion requires the same of the mutant's kind of deletions.
+func (a *totals) catchesDeletion(t *testing.T, m deletionMutant) {
+	t.Helper()
+	e := a.executeMutant(t, m.mutate, Options{Kind: m.kind, ConvergeTimeout: 10 * time.Second})
+	if len(e.Violations) > 0 {
+		t.Fatalf("violates an oracle without a deletion: %v", e.Violations)
+	}
+	report, err := e.executeDeletions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.requireCaught(t, report)
+}
+
+func (a *totals) executeMutant(t *testing.T, mutate func(*demo), options Options) *Execution {
+	t.Helper()
+	if limited() {
+		t.Skip("a single plan or kind is requested")
 	}
 	scenario := demoScenario("mutant", func() *demo {
 		d := newDemo()
 		mutate(d)
 		return d
 	})
-	scenario.Identity = identity
-	report, err := stage.Execute(t.Context(), scenario, Options{
-		All: true, FailFast: true, Workers: 4, ConvergeTimeout: 4 * time.Second, LongIdle: time.Second,
-	})
-	switch {
-	case err != nil:
-		t.Error(err)
-	case len(report.Violations) == 0:
-		t.Errorf("not caught by %d plans", report.Plans)
-	default:
-		first := report.Violations[0]
-		t.Logf("caught by %s: %s", first.Plan, firstLine(first.Broken[0]))
-		return true
+	scenario.Identity = a.identity
+	options.All, options.FailFast, options.Workers, options.LongIdle = true, true, 4, time.Second
+	e, err := a.stage.Execute(t.Context(), scenario, options)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return false
+	return e
+}
+
+func (a *totals) requireCaught(t *testing.T, report Report) {
+	t.Helper()
+	if len(report.Violations) == 0 {
+		t.Fatalf("not caught by %d plans", report.Plans)
+	}
+	first := report.Violations[0]
+	t.Logf("caught by %s: %s", first.Plan, firstLine(first.Broken[0]))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.caught++
 }

@@ -33,8 +33,9 @@ type operator struct {
 	requests  *requestLog
 
 	mu       sync.Mutex
-	problems []string // of O5
-	log      []string // last lines
+	problems []string  // of O5
+	log      []string  // last lines
+	failed   time.Time // when a reconcile returned an error last
 }
 
 // run returns when the last process has ended.
@@ -100,6 +101,9 @@ func (l *operator) logger(incarnation int, kind string) logr.Logger {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		if strings.Contains(line, `"Reconciler error"`) {
+			l.failed = time.Now()
+		}
 		if strings.Contains(line, "[recovered]") || strings.Contains(line, "Observed a panic") {
 			l.problems = append(l.problems, "panic: "+firstLine(line))
 		}
@@ -118,6 +122,13 @@ func (l *operator) problem(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.problems = append(l.problems, text)
+}
+
+// sinceLastError is the time since a reconcile returned an error.
+func (l *operator) sinceLastError() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.failed)
 }
 
 func (l *operator) results() (problems, log []string) {

@@ -32,6 +32,9 @@ func (a *planRun) checkAll() {
 	a.checkOwners(events)
 	a.checkGenerations(events)
 	a.checkChanges(events)
+	if a.plan.Kind == OwnerDeleted {
+		a.checkKept(events)
+	}
 	if a.reference == nil {
 		a.checkNoOps()
 	}
@@ -39,7 +42,7 @@ func (a *planRun) checkAll() {
 
 // checkCounts compares how often each object was created, deleted and rolled out (O2).
 func (a *planRun) checkCounts() {
-	if a.reference == nil {
+	if a.reference == nil || a.plan.Kind.deletes() {
 		return
 	}
 	want := maps.Clone(a.reference.counts)
@@ -139,8 +142,11 @@ func (a *planRun) checkGenerations(events []event) {
 	}
 }
 
-// checkChanges checks each object in all its versions, by the scenario's own rules (O4).
+// checkChanges checks each object in all its versions, by the scenario's own rules (O4). They assume that the user deletes nothing.
 func (a *planRun) checkChanges(events []event) {
+	if a.plan.Kind.deletes() {
+		return
+	}
 	if drifts := a.plan.Kind == Deleted || a.plan.Kind == Changed; a.scenario.History != nil && !drifts {
 		if err := a.scenario.History(events); err != nil {
 			a.violate("O4", "%v", err)

@@ -23,14 +23,20 @@ const (
 	Stale        Kind = "F5"         // a write succeeds, but the cache of its kind does not see it for a time
 	Deleted      Kind = "F11-delete" // another client deletes a child
 	Changed      Kind = "F11-change" // another client changes a child
+
+	OwnerDeleted     Kind = "F13" // the user deletes the controller's object right after a write took effect
+	NamespaceDeleted Kind = "F14" // the user deletes the namespace right after a write took effect
 )
+
+// deletes reports whether plans of this kind end with a deletion. They need the controllers of StartControllers.
+func (k Kind) deletes() bool { return k == OwnerDeleted || k == NamespaceDeleted }
 
 // Plan is one run with one fault.
 type Plan struct {
 	Kind   Kind
-	Step   int    // of F1 to F5: the scenario's step that the write belongs to
+	Step   int    // of F1 to F5, F13 and F14: the scenario's step that the write belongs to
 	Call   string // and the write, as a Record names it. F4-unheard is injected at the step's first such write to an existing object
-	Nth    int    // of the other F1 to F5: how many such writes the step has up to this one
+	Nth    int    // of the others: how many such writes the step has up to this one
 	Write  int    // and the number of the write in the reference run, from 1
 	Object Key    // and the object that is written
 	Answer answer // of F4
@@ -43,7 +49,7 @@ func (p Plan) ID() string {
 	switch p.Kind {
 	case None:
 		return "reference"
-	case CrashBefore, CrashAfter, LostResponse, LostAndStale, Stale:
+	case CrashBefore, CrashAfter, LostResponse, LostAndStale, Stale, OwnerDeleted, NamespaceDeleted:
 		return fmt.Sprintf("%s@%d", p.Kind, p.Write)
 	case Reply, HeldReply:
 		return fmt.Sprintf("%s-%s@%d", p.Kind, p.Answer.name, p.Write)
@@ -163,6 +169,17 @@ func (s selection) unheard(trace []Record) []Plan {
 		calls[call] = true
 		for _, a := range possible {
 			plans = append(plans, Plan{Kind: Unheard, Call: record.String(), Answer: a, Step: record.Step})
+		}
+	}
+	return plans
+}
+
+// deletions returns a plan of a kind for each write of a step.
+func deletions(trace []Record, kind Kind, step int) []Plan {
+	var plans []Plan
+	for i, record := range trace {
+		if record.Step == step {
+			plans = append(plans, planAt(trace, i, kind, answer{}))
 		}
 	}
 	return plans

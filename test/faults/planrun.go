@@ -50,6 +50,7 @@ type planRun struct {
 	user      *user
 	client    *Client
 	changed   <-chan struct{}
+	deletion  deletion
 }
 
 // run runs a plan from an empty namespace and checks the result.
@@ -71,6 +72,7 @@ func (s *fixture) run(ctx context.Context, plan Plan, reference *outcome) (*outc
 		return nil, err
 	}
 	a.requests.touch = func(key Key) error { return a.touch(ctx, key) }
+	a.requests.remove = func() { a.delete(ctx) }
 	identity := cmp.Or(s.scenario.Identity, s.env.Operator)
 	a.operator = &operator{scenario: s.scenario, mapper: s.mapper, namespace: namespace, requests: a.requests, config: as(identity, "faults-operator")}
 	alive, stop := context.WithCancel(ctx)
@@ -118,6 +120,9 @@ func (a *planRun) runSteps(ctx context.Context) error {
 			}
 		}
 		a.requests.beginStep(i)
+		if a.plan.Kind.deletes() && i == a.plan.Step {
+			return a.runDeletion(ctx, step, deadline)
+		}
 		if err := step.Do(ctx, a.client); err != nil {
 			return fmt.Errorf("step %s: %w", step.Name, err)
 		}

@@ -44,12 +44,13 @@ var (
 	pgPods      = corev1.SchemeGroupVersion.WithResource("pods")
 	pgClaims    = corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
 	pgSecrets   = corev1.SchemeGroupVersion.WithResource("secrets")
+	pgPolicies  = networkingv1.SchemeGroupVersion.WithResource("networkpolicies")
 	pgLeases    = coordinationv1.SchemeGroupVersion.WithResource("leases")
 	pgChildren  = []schema.GroupVersionResource{
 		pgSets, pgPods, pgClaims, pgSecrets, pgLeases,
 		corev1.SchemeGroupVersion.WithResource("services"), corev1.SchemeGroupVersion.WithResource("serviceaccounts"),
 		rbacv1.SchemeGroupVersion.WithResource("roles"), rbacv1.SchemeGroupVersion.WithResource("rolebindings"),
-		policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"), networkingv1.SchemeGroupVersion.WithResource("networkpolicies"),
+		policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"), pgPolicies,
 	}
 )
 
@@ -78,7 +79,12 @@ func postgreSQLScenarios(t *testing.T) []Scenario {
 		"restore": {inPlaceRules(), inPlaceSteps()},
 	}, func(name string, content pgContent) Scenario {
 		scenario := pgScenario(t, name, content.rules, content.steps)
-		if name == "restore" {
+		switch name {
+		case "create":
+			scenario.Deletion = &Deletion{Object: Key{postgreSQLs, pgName}, Kept: pgData}
+		case "delete":
+			scenario.Deletion = &Deletion{Object: Key{postgreSQLs, pgName}} // with its data
+		case "restore":
 			scenario.Children = inPlaceChildren
 		}
 		return scenario

@@ -42,13 +42,19 @@ func pgRules(creation bool, histories ...func([]event) error) Rules {
 	}
 }
 
+// pgData is true for volumes and passwords, which stay with the deletion policy Retain.
+func pgData(k Key) bool {
+	return k.Resource == pgClaims || k.Resource == pgSecrets && (k.Name == pgName+"-credentials" || strings.HasPrefix(k.Name, pgName+"-role-"))
+}
+
 // deletionRules skip a crash of the operator before it deletes the volumes of a deleted PostgreSQL. The volumes then stay, because only the
-// event of the deletion has the spec.
+// event of the deletion has the spec. They also skip F13: a PostgreSQL that is deleted while its StatefulSet still creates a volume leaves
+// that volume behind.
 func deletionRules() Rules {
 	rules := pgRules(false)
 	never := rules.Impossible
 	rules.Impossible = func(p Plan) bool {
-		return never(p) || p.Kind == CrashBefore && p.Object.Resource == pgClaims && p.Step == 5
+		return never(p) || p.Kind == OwnerDeleted || p.Kind == CrashBefore && p.Object.Resource == pgClaims && p.Step == 5
 	}
 	return rules
 }

@@ -60,7 +60,9 @@ func (r *Report) add(scenario *Scenario, run *outcome) {
 	at := p.Target.String()
 	if p.Call != "" {
 		at = run.fault.String()
-		if !run.triggered {
+		if !run.triggered && p.Kind.deletes() {
+			at = "after the step, since its write never happened"
+		} else if !run.triggered {
 			r.Missed++
 			at = "its write never happened"
 		}

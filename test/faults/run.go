@@ -27,6 +27,8 @@ const (
 	VariableAmount = "FAULTS"
 	// VariablePlan is the ID of the only plan to run, as in a report: scenario/plan.
 	VariablePlan = "FAULTS_PLAN"
+	// VariableKind is the only kind of faults, such as F13.
+	VariableKind = "FAULTS_KIND"
 	// VariableDay is the day, from 0, whose plans are run; today if empty.
 	VariableDay = "FAULTS_DAY"
 	// VariableParallel is the number of concurrent plans of all scenarios.
@@ -36,26 +38,51 @@ const (
 // references is the number of fault-free runs. They determine a scenario's writes and its nondeterminism.
 const references = 3
 
-// Run runs all plans of a scenario, or those that the environment selects, and fails the test for each violation.
-func Run(t *testing.T, stage *Stage, scenario Scenario) Report {
+// Run runs all plans of a scenario but the deletions, or those that the environment selects, and fails the test for each violation. The
+// caller passes the result to RunDeletions.
+func Run(t *testing.T, stage *Stage, scenario Scenario) *Execution {
 	t.Helper()
 	options := Options{Only: strings.TrimPrefix(os.Getenv(VariablePlan), scenario.Name+"/"), All: os.Getenv(VariableAmount) == "all"}
-	options.Day = day(t)
+	options.Day, options.Kind = day(t), Kind(os.Getenv(VariableKind))
 	if plan := os.Getenv(VariablePlan); plan != "" && !strings.HasPrefix(plan, scenario.Name+"/") {
 		t.Skipf("%s=%s is of another scenario", VariablePlan, plan)
 	}
-	report, err := stage.Execute(t.Context(), scenario, options)
+	e, err := stage.Execute(t.Context(), scenario, options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, violation := range report.Violations {
+	if options.Kind != None && e.Plans+len(e.deletions) == 0 {
+		t.Skipf("no plan is of kind %s", options.Kind)
+	}
+	if e.Plans > 0 || len(e.deletions) == 0 || !limited() {
+		e.check(t)
+	}
+	return e
+}
+
+// RunDeletions runs the plans of F13 and F14, and fails the test for each violation. The controllers of StartControllers must run.
+func RunDeletions(t *testing.T, e *Execution) Report {
+	t.Helper()
+	report, err := e.executeDeletions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	report.check(t)
+	return report
+}
+
+// limited reports whether only one plan or one kind of plans is requested.
+func limited() bool { return os.Getenv(VariablePlan) != "" || os.Getenv(VariableKind) != "" }
+
+func (r Report) check(t *testing.T) {
+	t.Helper()
+	for _, violation := range r.Violations {
 		t.Errorf("%s", violation)
 	}
-	if err := report.checkCoverage(); err != nil {
+	if err := r.checkCoverage(); err != nil {
 		t.Error(err)
 	}
-	t.Log(report.String())
-	return report
+	t.Log(r.String())
 }
 
 // day of a rotation: from the environment, or today.
@@ -75,6 +102,7 @@ func day(t *testing.T) int {
 // Options of Execute.
 type Options struct {
 	Only     string // ID of the only plan, without the scenario
+	Kind     Kind   // of the only plans
 	Day      int    // of a rotation
 	All      bool   // every plan instead of a selection
 	Workers  int    // concurrent plans of the scenario, 0 for as many as the stage permits
@@ -87,40 +115,58 @@ type Options struct {
 
 var quietLogs sync.Once
 
-// Execute runs the plans of a scenario. An error means that the harness itself failed.
-func (s *Stage) Execute(ctx context.Context, scenario Scenario, options Options) (Report, error) {
+// Execution is a scenario whose plans were run, except the deletions.
+type Execution struct {
+	Report
+
+	fixture   *fixture
+	reference *outcome
+	deletions []Plan
+}
+
+// Execute runs the plans of a scenario, except the deletions. An error means that the harness itself failed.
+func (s *Stage) Execute(ctx context.Context, scenario Scenario, options Options) (*Execution, error) {
 	quietLogs.Do(func() { // crashed connections would log one line each
 		klog.SetLogger(logr.Discard())
 		ctrl.SetLogger(logr.Discard())
 	})
 	if err := s.history.watch(s.ctx, scenario.resources()); err != nil {
-		return Report{}, fmt.Errorf("scenario %s: %w", scenario.Name, err)
+		return nil, fmt.Errorf("scenario %s: %w", scenario.Name, err)
 	}
 	options.ConvergeTimeout = cmp.Or(options.ConvergeTimeout, scenario.ConvergeTimeout, convergeTimeout)
 	options.LongIdle = cmp.Or(options.LongIdle, longQuiet)
 	options.Workers = cmp.Or(options.Workers, cap(s.slots))
 	started := time.Now()
-	fixture := &fixture{s, &scenario, options}
-	report := Report{Scenario: scenario.Name}
-	reference, err := fixture.runReference(ctx, &report)
-	if err != nil || len(report.Violations) > 0 {
-		return report, err
+	e := &Execution{fixture: &fixture{s, &scenario, options}, Report: Report{Scenario: scenario.Name}}
+	var err error
+	if e.reference, err = e.fixture.runReference(ctx, &e.Report); err != nil || len(e.Violations) > 0 {
+		return e, err
 	}
 	chosen := shortRun
 	chosen.day = options.Day
 	if options.All || options.Only != "" {
 		chosen = fullRun
 	}
-	plans, err := fixture.plans(ctx, reference, chosen, options.Only)
-	fixture.clean(reference.namespace)
+	plans, err := e.fixture.plans(ctx, e.reference, chosen)
+	e.fixture.clean(e.reference.namespace)
 	if err != nil {
-		return report, err
+		return e, err
 	}
-	report.Plans, report.Kinds = len(plans), kinds(plans)
+	e.deletions = slices.DeleteFunc(slices.Clone(plans), func(p Plan) bool { return !p.Kind.deletes() })
+	plans = slices.DeleteFunc(plans, func(p Plan) bool { return p.Kind.deletes() })
+	e.Plans, e.Kinds = len(plans), kinds(plans)
 	if n := scenario.Rotation; n > 1 && chosen != fullRun {
-		report.Day = fmt.Sprintf("day %d of %d, %s=%d; ", options.Day%n+1, n, VariableDay, options.Day%n)
+		e.Day = fmt.Sprintf("day %d of %d, %s=%d; ", options.Day%n+1, n, VariableDay, options.Day%n)
 	}
-	err = fixture.playAll(ctx, plans, reference, &report)
+	err = e.fixture.playAll(ctx, plans, e.reference, &e.Report)
+	e.Took = time.Since(started)
+	return e, err
+}
+
+func (e *Execution) executeDeletions(ctx context.Context) (Report, error) {
+	started := time.Now()
+	report := Report{Scenario: e.Scenario, Plans: len(e.deletions), Kinds: kinds(e.deletions), Writes: e.Writes, Orders: e.Orders}
+	err := e.fixture.playAll(ctx, e.deletions, e.reference, &report)
 	report.Took = time.Since(started)
 	return report, err
 }
@@ -160,7 +206,7 @@ func (s *fixture) runReference(ctx context.Context, report *Report) (*outcome, e
 }
 
 // plans returns the plans, while the objects of the reference still exist.
-func (s *fixture) plans(ctx context.Context, reference *outcome, chosen selection, only string) ([]Plan, error) {
+func (s *fixture) plans(ctx context.Context, reference *outcome, chosen selection) ([]Plan, error) {
 	var children []Key
 	drifts := map[Key][]drift{}
 	made := map[Key]bool{}
@@ -182,17 +228,38 @@ func (s *fixture) plans(ctx context.Context, reference *outcome, chosen selectio
 	slices.SortFunc(children, func(a, b Key) int { return cmp.Compare(a.String(), b.String()) })
 	plans := chosen.plans(reference.writes, children, drifts)
 	plans = slices.DeleteFunc(plans, func(p Plan) bool { return s.skips(p, chosen) })
-	if only == "" && chosen != fullRun {
+	if chosen != fullRun {
 		plans = plansOfDay(plans, s.options.Day, s.scenario.Rotation)
 	}
-	if only == "" {
-		return interleave(plans), nil
+	return s.selected(append(plans, s.deletions(reference.writes, chosen)...))
+}
+
+// deletions returns the plans of F13 and F14: one of each kind a day unless all are requested, since each takes seconds.
+func (s *fixture) deletions(trace []Record, chosen selection) []Plan {
+	if s.scenario.Deletion == nil {
+		return nil
 	}
-	plans = slices.DeleteFunc(plans, func(p Plan) bool { return p.ID() != only })
-	if len(plans) == 0 {
+	var all []Plan
+	for _, kind := range []Kind{OwnerDeleted, NamespaceDeleted} {
+		plans := slices.DeleteFunc(deletions(trace, kind, s.scenario.Deletion.Step), func(p Plan) bool { return s.skips(p, fullRun) })
+		if chosen != fullRun {
+			plans = plansOfDay(plans, s.options.Day, len(plans))
+		}
+		all = append(all, plans...)
+	}
+	return all
+}
+
+// selected returns the plans that the options allow, in the order in which they are run.
+func (s *fixture) selected(plans []Plan) ([]Plan, error) {
+	only := s.options.Only
+	plans = slices.DeleteFunc(plans, func(p Plan) bool {
+		return only != "" && p.ID() != only || s.options.Kind != None && p.Kind != s.options.Kind
+	})
+	if only != "" && len(plans) == 0 {
 		return nil, fmt.Errorf("scenario %s has no plan %q", s.scenario.Name, only)
 	}
-	return plans, nil
+	return interleave(plans), nil
 }
 
 // skips reports whether the scenario skips a plan.

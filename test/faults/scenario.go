@@ -2,6 +2,10 @@
 // other clients change its objects. Each run (a plan) has one fault, at one write of a fault-free run. The final state must equal the
 // fault-free one, with as many creations and deletions.
 //
+// Two kinds of faults end otherwise: the user deletes the controller's object (F13) or its namespace (F14) right after one of the writes
+// that create the children. Nothing may be left, except what the scenario lists as kept. The garbage collector, the namespace controller
+// and the protection of volumes are those of a real kube-controller-manager. It runs only after all other plans: it would disturb them.
+//
 // A Scenario defines the controller and the user's steps; Run does the rest. No code here depends on a kind.
 package faults
 
@@ -40,6 +44,8 @@ type Scenario struct {
 	Steps    []Step
 	// Background starts other processes in a plan's namespace until ctx ends; the returned function waits for their end.
 	Background func(ctx context.Context, namespace string) (wait func(), err error)
+	// Deletion is what F13 and F14 delete, nil for a scenario whose creation another one has too.
+	Deletion *Deletion
 	Rules
 }
 

@@ -23,6 +23,7 @@ type requestLog struct {
 	plan    Plan
 	version func(Key) string // the last resourceVersion of an object that the observer has seen
 	touch   func(Key) error  // changes an object, if it exists, and reverts the change
+	remove  func()           // does the deletion of F13 or F14
 
 	mu        sync.Mutex
 	records   []Record
@@ -98,6 +99,9 @@ func (i *operatorProcess) recordResponse(response *http.Response, at int, fault 
 		return nil, err
 	}
 	i.requests.finish(at, response.StatusCode, data)
+	if fault.deletes() {
+		i.requests.remove()
+	}
 	switch {
 	case fault == CrashAfter:
 		i.crash()

@@ -43,6 +43,7 @@ func voteConfigScenario(t *testing.T) Scenario {
 		{Name: "other options", Converged: restarted, Do: func(ctx context.Context, w *Client) error { return setVote(ctx, w, threeOptions) }},
 	})
 	scenario.Primary, scenario.Children = voteConfigs, voteChildren
+	scenario.Deletion = &Deletion{Step: 1, Object: Key{voteConfigs, voteName}}
 	return scenario
 }
 

@@ -90,6 +90,9 @@ func webAppScenarios(t *testing.T) []Scenario {
 		"rollback": rollbackSteps(),
 	}, func(name string, steps []Step) Scenario {
 		scenario := webScenario(t, "webapp-"+name, steps)
+		if name == "full" {
+			scenario.Deletion = &Deletion{Object: Key{webApps, webName}}
+		}
 		if name == "shrink" || name == "scale" {
 			scenario.SkipByDefault = inFirstStep // another scenario has the same creation
 		}
