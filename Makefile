@@ -48,7 +48,7 @@ help: ## Show this help
 ##@ Try it
 
 .PHONY: demo
-demo: ## Create a local cluster, install Fettle with OLM from its catalog, create a WebApp and fetch its page
+demo: ## Create a local cluster, install Fettle with OLM from its catalog, run a shop and place an order (DEMO=webapp: a WebApp)
 	@hack/demo.sh
 
 .PHONY: up

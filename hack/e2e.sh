@@ -6,9 +6,10 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
 
 if [ "${CLUSTER:-local}" != existing ]; then
+  hack/browser.sh
   step "local cluster"
   hack/cluster.sh up
-  for image in operator bundle catalog voteapp; do step "$(hack/image.sh $image)"; done
+  for image in operator bundle catalog voteapp shop; do step "$(hack/image.sh $image)"; done
   if [ -n "${POSTGRES_VERSION:-}" ]; then
     hack/image/stand-ins.sh "postgres-$POSTGRES_VERSION"
   fi

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds an image with crane, without a container engine, and pushes it to the registry. Prints NAME@DIGEST.
 #
-#   hack/image.sh operator|bundle|catalog|voteapp
+#   hack/image.sh operator|bundle|catalog|voteapp|shop
 #
-# voteapp is the voting application of the end-to-end tests.
+# voteapp is the voting application of the end-to-end tests, shop the shop of the end-to-end tests and the demo.
 set -euo pipefail
 # shellcheck source=hack/shell.sh
 source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
@@ -77,14 +77,15 @@ catalog)
     --cmd serve,/configs,--cache-dir=/tmp/cache --label operators.operatorframework.io.index.configs.v1=/configs \
     --tag "$(pushed_name "$image")")
   ;;
-voteapp)
+voteapp | shop)
   image=${VOTEAPP_IMG:-ghcr.io/fettle-dev/voteapp:test}
-  CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w" -o bin/voteapp ./test/e2e/voteapp
-  program voteapp bin/voteapp
+  [ "$1" = voteapp ] || image=${SHOP_IMG:-ghcr.io/fettle-dev/shop:test}
+  CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w" -o "bin/$1" "./test/e2e/$1"
+  program "$1" "bin/$1"
   digest=$(publish "$image" "$(go env GOARCH)" \
-    '{"User":"65532:65532","WorkingDir":"/","Entrypoint":["/voteapp"],"Env":['$path']}' "$scratch/voteapp.tar")
+    '{"User":"65532:65532","WorkingDir":"/","Entrypoint":["/'"$1"'"],"Env":['$path']}' "$scratch/$1.tar")
   ;;
-*) die "usage: ${0##*/} operator|bundle|catalog|voteapp" ;;
+*) die "usage: ${0##*/} operator|bundle|catalog|voteapp|shop" ;;
 esac
 mkdir -p dist/images
 echo "$image@${digest##*@}" | tee "dist/images/$1.digest"

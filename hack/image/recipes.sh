@@ -102,7 +102,7 @@ test -s /usr/share/nginx/html/index.html'
     from=nginx packages='' before=: after=: files=nginx-unprivileged finish=:
     ;;
   mysql) # Debian has MariaDB in the place of MySQL
-    names=(docker.io/library/mysql:{8,8.0,8.4,latest} docker.io/library/mariadb:{10.11,latest})
+    names=(docker.io/library/mysql:{8,8.0,8.4,latest} docker.io/library/mariadb:{10.11,11.8,latest})
     from=debian-bookworm packages='mariadb-server mariadb-client' files='mysql gosu'
     before=$(system_user mysql 999 /var/lib/mysql)
     after='rm -rf /var/lib/mysql; install -d -o mysql -g mysql -m 0777 /var/lib/mysql'

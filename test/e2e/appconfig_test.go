@@ -14,7 +14,7 @@ import (
 )
 
 // fleet is how many Deployments share one AppConfig.
-const fleet = 50
+const fleet = 20
 
 // shopConfig is one manifest for every environment: only the environment's name differs.
 const shopConfig = `
@@ -115,7 +115,7 @@ func configSpecs() {
 		ns.becomesReady(ctx, appConfigKind, "shop")
 	}, SpecTimeout(25*time.Minute))
 
-	It("restarts 50 Deployments one at a time, and none after a restart of the operator", func(ctx SpecContext) {
+	It("restarts 20 Deployments one at a time, and none after a restart of the operator", func(ctx SpecContext) {
 		publish(ctx)
 		var names []string
 		for i := range fleet {

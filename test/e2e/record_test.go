@@ -18,7 +18,7 @@ import (
 const (
 	// fettleKinds are the kinds with a status by the operator.
 	fettleKinds = "webapps.apps.fettle.dev,appconfigs.config.fettle.dev,voteconfigs.voting.fettle.dev,postgresqls.database.fettle.dev," +
-		"backups.backup.fettle.dev,backupruns.backup.fettle.dev,restores.backup.fettle.dev"
+		"backups.backup.fettle.dev,backupruns.backup.fettle.dev,restores.backup.fettle.dev,appstacks.platform.fettle.dev,ecommerceplatforms.platform.fettle.dev"
 	// otherKinds are the kinds that show the state of their children. Secrets are left out.
 	otherKinds = "deployments,replicasets,statefulsets,jobs,pods,services,endpointslices,persistentvolumeclaims,leases,poddisruptionbudgets,configmaps,controllerrevisions"
 	// failure-summary.txt holds at most this many events, lines of the operator's log, lines of each pod's log, and characters per line.

@@ -80,6 +80,7 @@ var _ = Describe("Fettle", func() {
 	Describe("an AppConfig", configSpecs)
 	Describe("a PostgreSQL", postgresSpecs)
 	Describe("a Backup", backupSpecs)
+	Describe("a shop", shopSpecs)
 	Describe("while the operator is down", operatorDownSpecs)
 	Describe("metrics", metricsSpecs)
 	Describe("the API server's audit log", auditSpecs)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Initialises an empty data folder as the environment says, then runs the command:
-#   MYSQL_ROOT_PASSWORD, MYSQL_ALLOW_EMPTY_PASSWORD, MYSQL_RANDOM_ROOT_PASSWORD, MYSQL_DATABASE, MYSQL_USER, MYSQL_PASSWORD
+#   MYSQL_ROOT_PASSWORD, MYSQL_ROOT_HOST, MYSQL_ALLOW_EMPTY_PASSWORD, MYSQL_RANDOM_ROOT_PASSWORD, MYSQL_DATABASE, MYSQL_USER, MYSQL_PASSWORD
 #   (passwords and names also as NAME_FILE); /docker-entrypoint-initdb.d/*.sql, *.sql.gz
 set -euo pipefail
 data=/var/lib/mysql
@@ -19,15 +19,18 @@ from_file() {
 quote() { printf "'%s'" "$(sed "s/[\\\\']/\\\\&/g" <<<"$1")"; }
 
 setup() {
-  local root
+  local root host
   root=$(quote "$MYSQL_ROOT_PASSWORD")
   echo 'USE mysql;'
   # The accounts that come with a new data folder have no password.
   echo "DELETE FROM global_priv WHERE User = '' OR User = 'root' AND Host <> 'localhost';"
   echo 'FLUSH PRIVILEGES;'
   echo "ALTER USER root@localhost IDENTIFIED BY $root;"
-  echo "CREATE USER root@'%' IDENTIFIED BY $root;"
-  echo "GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;"
+  if [ "${MYSQL_ROOT_HOST:=%}" != localhost ]; then
+    host=$(quote "$MYSQL_ROOT_HOST")
+    echo "CREATE USER root@$host IDENTIFIED BY $root;"
+    echo "GRANT ALL ON *.* TO root@$host WITH GRANT OPTION;"
+  fi
   if [ -n "$MYSQL_DATABASE" ]; then
     echo "CREATE DATABASE IF NOT EXISTS \`$MYSQL_DATABASE\`;"
   fi
@@ -47,7 +50,7 @@ setup() {
 
 init() {
   local name
-  for name in MYSQL_ROOT_PASSWORD MYSQL_DATABASE MYSQL_USER MYSQL_PASSWORD; do
+  for name in MYSQL_ROOT_PASSWORD MYSQL_ROOT_HOST MYSQL_DATABASE MYSQL_USER MYSQL_PASSWORD; do
     from_file "$name"
   done
   if [ -n "${MYSQL_RANDOM_ROOT_PASSWORD:-}" ]; then
