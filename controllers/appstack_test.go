@@ -150,7 +150,7 @@ func runServer(ctx context.Context, namespace, name string) {
 	Expect(user.Status().Update(ctx, pod)).To(Succeed())
 }
 
-// createStackReady creates s and all that nobody else brings about here, and waits until it is Ready.
+// createStackReady creates s, the Secret of its database and the pod of its cache, and waits until it is Ready.
 func createStackReady(ctx context.Context, s *platformv1.AppStack) {
 	GinkgoHelper()
 	Expect(user.Create(ctx, databaseSecret(s.Namespace))).To(Succeed())

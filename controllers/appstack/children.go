@@ -56,58 +56,46 @@ func childrenOf(s *platformv1.AppStack, kind string, list client.ObjectList) (ch
 	return children
 }
 
-// write creates, changes or repairs the objects of c, and deletes those that it should not have.
-func (r *Reconciler) write(ctx context.Context, s *platformv1.AppStack, c *stack.Component) error {
-	version, ready, err := r.ensureSecret(ctx, s, c)
-	if err != nil || !ready {
-		return err
+// write creates, changes or repairs the objects of c, and deletes those that it should not have. version identifies its Secret, "" if that
+// does not exist. It returns the version of the Secret that it created otherwise; "" while the cache does not show it.
+func (r *Reconciler) write(ctx context.Context, s *platformv1.AppStack, c *stack.Component, version string) (string, error) {
+	if version == "" && (c.Cache != nil || c.MySQL != nil) {
+		var err error
+		if version, err = r.createSecret(ctx, s, c); err != nil || version == "" {
+			return "", err
+		}
 	}
 	if err := r.Applier.Apply(ctx, s, c.Objects(version)...); err != nil {
-		return err
+		return version, err
 	}
 	if err := r.Applier.Prune(ctx, s, c.Unwanted()...); err != nil {
-		return err
+		return version, err
 	}
-	return r.grow(ctx, c)
+	return version, r.grow(ctx, c)
 }
 
 // errCredentialsMissing keeps a MySQL from starting on a volume with another password.
 var errCredentialsMissing = errors.New("the volume has a database, and its Secret with the passwords is missing: restore the Secret, or delete the PersistentVolumeClaim to start with an empty database")
 
-// ensureSecret creates the Secret with the credentials of a cache or MySQL if it does not exist. It returns what Objects needs to know of it.
-// ready is false while the cache does not show it.
-func (r *Reconciler) ensureSecret(ctx context.Context, s *platformv1.AppStack, c *stack.Component) (version string, ready bool, err error) {
-	if c.Cache == nil && c.MySQL == nil {
-		return "", true, nil
-	}
-	live := &corev1.Secret{}
-	err = r.Client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: server.SecretName(c.Ref)}, live)
-	switch {
-	case err == nil && !hasLabels(live, c.Server.Selector):
-		return "", false, secretConflict(live)
-	case err == nil:
-		return string(live.UID), true, nil
-	case !apierrors.IsNotFound(err):
-		return "", false, fmt.Errorf("get Secret: %w", err)
-	}
+// createSecret creates the Secret with the credentials of a cache or MySQL, and returns its version; "" if it exists and the cache does not
+// show it.
+func (r *Reconciler) createSecret(ctx context.Context, s *platformv1.AppStack, c *stack.Component) (version string, err error) {
 	secret, err := newSecret(c)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	inherited := s.Inherited()
 	secret.Labels = fettlev1.Inherit(secret.Labels, inherited.Labels)
 	secret.Annotations = fettlev1.Inherit(secret.Annotations, inherited.Annotations)
 	if c.Cache != nil {
-		if err := r.Applier.Create(ctx, s, secret); err != nil {
-			return "", false, err
-		}
-	} else if err := r.createRetained(ctx, c, secret); err != nil {
-		return "", false, err
+		err = r.Applier.Create(ctx, s, secret)
+	} else {
+		err = r.createRetained(ctx, c, secret)
 	}
-	if secret.UID == "" { // it exists, and the cache does not show it
+	if err == nil && secret.UID == "" {
 		requeue.Request(ctx)
 	}
-	return string(secret.UID), secret.UID != "", nil
+	return string(secret.UID), err
 }
 
 // newSecret generates the credentials of a cache or MySQL.
@@ -126,7 +114,7 @@ func newSecret(c *stack.Component) (*corev1.Secret, error) {
 	return server.MySQLSecret(c.Server, c.MySQL, password, root), nil
 }
 
-// createRetained creates a Secret that has no owner, so that it stays with the volume.
+// createRetained creates a Secret that has no owner, so that the deletion of the AppStack keeps it, as it keeps the volume.
 func (r *Reconciler) createRetained(ctx context.Context, c *stack.Component, secret *corev1.Secret) error {
 	claim := &corev1.PersistentVolumeClaim{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: secret.Namespace, Name: server.ClaimName(c.Ref)}, claim)
@@ -160,17 +148,20 @@ func secretConflict(live client.Object) error {
 	return &apply.ConflictError{OwnerKind: stack.OwnerKind, GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: live.GetNamespace(), Name: live.GetName()}
 }
 
-// secretVersion identifies the Secret of a cache; "" for none.
-func (r *Reconciler) secretVersion(ctx context.Context, c *stack.Component) (string, error) {
-	if c.Cache == nil {
-		return "", nil
+// secretVersion identifies the Secret of a cache or MySQL; "" if there is none. foreign is an error if it is another owner's.
+func (r *Reconciler) secretVersion(ctx context.Context, c *stack.Component) (version string, foreign, err error) {
+	if c.Cache == nil && c.MySQL == nil {
+		return "", nil, nil
 	}
 	live := &corev1.Secret{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: c.Server.Namespace, Name: server.SecretName(c.Ref)}, live)
-	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("get Secret: %w", err)
+	err = r.Client.Get(ctx, client.ObjectKey{Namespace: c.Server.Namespace, Name: server.SecretName(c.Ref)}, live)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return "", nil, fmt.Errorf("get Secret: %w", err)
+	case err == nil && !hasLabels(live, c.Server.Selector):
+		return "", secretConflict(live), nil
 	}
-	return string(live.UID), nil
+	return string(live.UID), nil, nil
 }
 
 // grow raises the size of a MySQL's volume, which the template of its StatefulSet cannot.

@@ -1,8 +1,8 @@
 // Package appstack runs an AppStack: it creates, changes and deletes its components in the order of their dependencies. internal/stack
 // decides what the components are and what to do next; this package reads and writes.
 //
-// It owns WebApps, PostgreSQLs, AppConfigs, and the objects of caches and MySQLs. The Secret of a MySQL has no owner, so that it stays with
-// the volume. A finalizer holds the AppStack until its components are deleted.
+// It owns WebApps, PostgreSQLs, AppConfigs, and the objects of caches and MySQLs. The Secret of a MySQL has no owner: what
+// keeps the volume keeps it too. A finalizer holds the AppStack until its components are deleted.
 package appstack
 
 import (
@@ -214,7 +214,7 @@ func (r *Reconciler) applyAll(ctx context.Context, s *platformv1.AppStack, plan 
 
 // applyOne does the next step of one component, and returns its state after it.
 func (r *Reconciler) applyOne(ctx context.Context, s *platformv1.AppStack, c *stack.Component, seen map[string]stack.State, removed []stack.Child) (stack.State, error) {
-	version, err := r.secretVersion(ctx, c)
+	version, failed, err := r.secretVersion(ctx, c)
 	if err != nil {
 		return stack.State{}, err
 	}
@@ -226,14 +226,10 @@ func (r *Reconciler) applyOne(ctx context.Context, s *platformv1.AppStack, c *st
 	if step == stack.Apply && replaces(c, removed) {
 		step, waitsFor = stack.Wait, c.Name
 	}
-	var failed error
-	if step == stack.Apply {
-		failed = r.write(ctx, s, c)
+	if step == stack.Apply && failed == nil {
+		version, failed = r.write(ctx, s, c, version)
 		if apply.Transient(failed) {
 			return stack.State{}, failed
-		}
-		if version, err = r.secretVersion(ctx, c); err != nil {
-			return stack.State{}, err
 		}
 		if asked, err = r.asked(ctx, s, c, version); err != nil {
 			return stack.State{}, err

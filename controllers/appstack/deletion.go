@@ -104,7 +104,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, s *platformv1.AppStack
 	err := r.Client.Patch(ctx, changed, patch, client.FieldOwner(fieldOwner))
 	switch {
 	case apierrors.IsNotFound(err):
-		return true, reconcile.Result{}, nil // somebody else removed it
+		return true, reconcile.Result{}, nil // another client removed it
 	case apierrors.IsConflict(err):
 		requeue.Request(ctx)
 		return true, reconcile.Result{}, nil

@@ -79,15 +79,13 @@ func (p *planner) postgreSQL(at *field.Path, c *platformv1.AppStackComponent) *u
 	if p.stack.Spec.Environment == platformv1.Production && !has(spec, "networkPolicy") {
 		value, peers := "only dependants", p.peersOf(c.Name)
 		if len(peers) == 0 { // an empty list would admit everybody
-			value, peers = "only this stack", append(peers, podsWith(map[string]string{labelPartOf: p.stack.Name}))
+			value, peers = "only this stack", append(peers, podsWith(map[string]string{platformv1.LabelPartOf: p.stack.Name}))
 		}
 		set(spec, toList(peers), "networkPolicy", "from")
 		d.note("networkPolicy", value, platformv1.FromEnvironment)
 	}
 	return p.newChild(c, postgreSQLKind, spec)
 }
-
-const labelPartOf = "app.kubernetes.io/part-of"
 
 // appConfig returns the AppConfig of a component.
 func (p *planner) appConfig(at *field.Path, c *platformv1.AppStackComponent) *unstructured.Unstructured {

@@ -75,7 +75,7 @@ func (d *defaults) networkPolicy(spec map[string]any, typed *appsv1.WebAppSpec) 
 		peers = []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0"}}, {IPBlock: &networkingv1.IPBlock{CIDR: "::/0"}}}
 	}
 	if len(peers) == 0 { // an empty list would admit the whole namespace
-		peers = append(peers, podsWith(map[string]string{labelPartOf: d.stack.Name}))
+		peers = append(peers, podsWith(map[string]string{platformv1.LabelPartOf: d.stack.Name}))
 		value = "only this stack"
 	}
 	set(spec, toList(peers), "networkPolicy", "from")

@@ -47,10 +47,11 @@ func (s *AppStack) SetObserved(phase string) {
 
 // Inherited returns the labels and annotations of all children.
 func (s *AppStack) Inherited() *fettlev1.InheritedMetadata {
-	return inherited(s.Spec.InheritedMetadata, labelPartOf, s.Name)
+	return inherited(s.Spec.InheritedMetadata, LabelPartOf, s.Name)
 }
 
-const labelPartOf = "app.kubernetes.io/part-of"
+// LabelPartOf is on all objects of an AppStack. Its value is the name of the AppStack.
+const LabelPartOf = "app.kubernetes.io/part-of"
 
 // inherited is what the user gave, with one more label.
 func inherited(m *fettlev1.InheritedMetadata, label, value string) *fettlev1.InheritedMetadata {

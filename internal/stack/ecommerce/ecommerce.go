@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,9 +16,6 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	platformv1 "github.com/fettle-dev/fettle/api/platform/v1"
 )
-
-// Label is on all objects of a platform, with its name. The user may not set it to something else.
-const Label = "platform"
 
 // Names of the components.
 const (
@@ -78,19 +74,13 @@ func Stack(p *platformv1.EcommercePlatform, monitored bool) (*platformv1.AppStac
 // enabled is the value of a field that defaults to true.
 func enabled(value *bool) bool { return value == nil || *value }
 
-// inheritedMetadata is the user's, with the label of the platform.
+// inheritedMetadata is the user's, with the label of the platform, which the user may not set to something else.
 func inheritedMetadata(p *platformv1.EcommercePlatform, path *field.Path) (*fettlev1.InheritedMetadata, field.ErrorList) {
-	all := &fettlev1.InheritedMetadata{Labels: map[string]string{Label: p.Name}}
-	user := p.Spec.InheritedMetadata
-	if user == nil {
-		return all, nil
-	}
-	if value, ok := user.Labels[Label]; ok && value != p.Name {
-		return nil, field.ErrorList{field.Invalid(path.Child("labels").Key(Label), value,
+	all := p.Inherited()
+	if value := all.Labels[platformv1.LabelPlatform]; value != p.Name {
+		return nil, field.ErrorList{field.Invalid(path.Child("labels").Key(platformv1.LabelPlatform), value,
 			fmt.Sprintf("Fettle sets this label to %q, the name of the EcommercePlatform; remove it", p.Name))}
 	}
-	all.Labels = fettlev1.Inherit(all.Labels, user.Labels)
-	all.Annotations = maps.Clone(user.Annotations)
 	return all, nil
 }
 
